@@ -1,0 +1,182 @@
+"""The result of comparing two runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from bisect_diverge.model.address import Address
+from bisect_diverge.model.environment import Difference
+
+JSON_SCHEMA = 1
+"""Version of the JSON that `Divergence.to_json` returns."""
+
+
+class Verdict(StrEnum):
+    """What a comparison of two runs found."""
+
+    DIVERGED = "diverged"
+    EQUAL = "equal"
+    EQUAL_SO_FAR = "equal-so-far"
+    """Everything paired is equal, but a run is unfinished or was limited by ``--steps``."""
+    NOT_COMPARABLE = "not-comparable"
+
+
+class DivergenceKind(StrEnum):
+    """In what sort of thing two runs first differ."""
+
+    INITIALIZATION = "initialization"
+    DATA = "data"
+    RNG = "rng"
+    HYPERPARAMETER = "hyperparameter"
+    COMPUTATION = "computation"
+    GRADIENT = "gradient"
+    OPTIMIZER = "optimizer"
+    STRUCTURE = "structure"
+
+
+class Side(StrEnum):
+    """Which runs have a record."""
+
+    BOTH = "both"
+    A = "a"
+    B = "b"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A record at which two runs differ."""
+
+    address: Address
+    """Its address (in A's steps; in B's where only B has it)."""
+    side: Side
+    """Which runs have it."""
+    module_type: str
+    """Class of the module; empty where there is none."""
+    site: str
+    """``file:line`` that called the module; empty if not known."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the place as plain JSON values."""
+        a = self.address
+        return {
+            "address": str(a),
+            "side": str(self.side),
+            "rank": a.rank,
+            "step": a.step,
+            "micro_batch": a.micro_batch,
+            "phase": str(a.phase),
+            "root": a.root,
+            "fqn": a.fqn,
+            "call": a.call,
+            "slot": a.slot,
+            "module_type": self.module_type,
+            "site": self.site,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElementStatistics:
+    """How two tensors of one dtype and shape differ, element by element."""
+
+    dtype: str
+    """Element type."""
+    shape_a: tuple[int, ...]
+    """Shape in A."""
+    shape_b: tuple[int, ...]
+    """Shape in B."""
+    numel: int
+    """Number of elements."""
+    differing: int
+    """Number of elements whose bits differ."""
+    max_ulp: int | None
+    """Largest ULP distance over elements that are numbers in both; None where the type has no ULP or no such element."""
+    max_abs: float | None
+    """Largest absolute difference over elements that are finite in both; None if there is none."""
+    max_rel: float | None
+    """Largest ``|a-b| / max(|a|, |b|)`` over the same elements; None if there is none."""
+    first_index: tuple[int, ...]
+    """Index of the first element, in row-major order, whose bits differ."""
+    signature: str
+    """A hint at the cause, a name of `numerics.signature`."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the statistics as plain JSON values."""
+        return {
+            "dtype": self.dtype,
+            "shape_a": list(self.shape_a),
+            "shape_b": list(self.shape_b),
+            "numel": self.numel,
+            "differing": self.differing,
+            "max_ulp": self.max_ulp,
+            "max_abs": self.max_abs,
+            "max_rel": self.max_rel,
+            "first_index": list(self.first_index),
+            "signature": self.signature,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """How much was compared."""
+
+    steps: int = 0
+    """Steps that both runs have."""
+    records: int = 0
+    """Records that both runs have and that were compared."""
+    equal: int = 0
+    """Of these, equal ones."""
+    differing: int = 0
+    """Of these, differing ones."""
+    only_in_a: int = 0
+    """Records without partner in B."""
+    only_in_b: int = 0
+    """Records without partner in A."""
+
+    def to_json(self) -> dict[str, int]:
+        """Return the counts as plain JSON values."""
+        names = ("steps", "records", "equal", "differing", "only_in_a", "only_in_b")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Divergence:
+    """What two recorded runs have in common and where they part."""
+
+    verdict: Verdict
+    """The answer."""
+    kind: DivergenceKind | None = None
+    """Sort of the first divergence; None when nothing differs."""
+    first: Place | None = None
+    """The first divergence; None when nothing differs."""
+    is_origin: bool | None = None
+    """Whether everything that went into `first` is equal; None: undetermined."""
+    origin_reason: str = ""
+    """One sentence: why it is, is not, or cannot be told to be, the origin."""
+    origins_in_first_step: tuple[Address, ...] = ()
+    """Every place in the first differing step whose inputs were all equal."""
+    tensor: ElementStatistics | None = None
+    """Element statistics of `first`; None when shapes differ or only digests were kept."""
+    compared: Compared = field(default_factory=Compared)
+    """How much was compared."""
+    environment: tuple[Difference, ...] = ()
+    """What differs in the environment."""
+    notes: tuple[str, ...] = ()
+    """What was left out and why, offsets proposed, generators ignored."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as plain JSON values."""
+        return {
+            "schema": JSON_SCHEMA,
+            "verdict": str(self.verdict),
+            "kind": None if self.kind is None else str(self.kind),
+            "first": None if self.first is None else self.first.to_json(),
+            "is_origin": self.is_origin,
+            "origin_reason": self.origin_reason,
+            "origins_in_first_step": [str(address) for address in self.origins_in_first_step],
+            "tensor": None if self.tensor is None else self.tensor.to_json(),
+            "compared": self.compared.to_json(),
+            "environment": [difference.to_json() for difference in self.environment],
+            "notes": list(self.notes),
+        }

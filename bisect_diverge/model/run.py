@@ -1,0 +1,144 @@
+"""The run record: what is known of one recorded execution beside its tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from bisect_diverge.model.environment import Environment
+
+SCHEMA = 1
+"""Version of the file format that this program writes; it reads this and every earlier one."""
+
+
+class Capture(StrEnum):
+    """What is kept of each tensor."""
+
+    FULL = "full"
+    """Digests always, tensors within the budget."""
+    DIGEST = "digest"
+    """Digests only."""
+
+
+class State(StrEnum):
+    """How far a recording got; the order of members is their code in the file."""
+
+    IN_PROGRESS = "in progress"
+    COMPLETE = "complete"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordOptions:
+    """How much of a run is recorded."""
+
+    capture: Capture = Capture.FULL
+    """Keep tensors or digests only."""
+    keep_bytes: int = 4 << 30
+    """Budget for tensor bytes of one rank."""
+    steps: tuple[int, int | None] | None = None
+    """Steps ``[first, end)`` to record; None: all; end None: to the last."""
+    modules: tuple[str, ...] = ()
+    """Globs of FQNs to record; empty: all."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the options as plain JSON values."""
+        return {
+            "capture": str(self.capture),
+            "keep_bytes": self.keep_bytes,
+            "steps": None if self.steps is None else list(self.steps),
+            "modules": list(self.modules),
+        }
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> RecordOptions:
+        """Return the options that `to_json` wrote."""
+        steps = row.get("steps")
+        return cls(
+            capture=Capture(row.get("capture", Capture.FULL)),
+            keep_bytes=int(row.get("keep_bytes", 4 << 30)),
+            steps=None if steps is None else (int(steps[0]), None if steps[1] is None else int(steps[1])),
+            modules=tuple(row.get("modules", ())),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """What is known of one recorded process."""
+
+    command: tuple[str, ...] = ()
+    """The recorded command as the user typed it; empty when recorded through the library."""
+    argv: tuple[str, ...] = ()
+    """``sys.argv`` of the recorded process."""
+    cwd: str = ""
+    """Working directory at the start."""
+    started: str = ""
+    """Time of the first row, ISO 8601 with offset."""
+    rank: int = 0
+    """Rank of the process."""
+    world_size: int = 1
+    """Number of ranks."""
+    options: RecordOptions = field(default_factory=RecordOptions)
+    """What was asked to be recorded."""
+    environment: Environment = field(default_factory=Environment)
+    """What surrounded the run."""
+    aliases: dict[str, list[str]] = field(default_factory=dict)
+    """``root:fqn`` of a shared parameter or module to the other names it has."""
+    coverage: dict[str, int] = field(default_factory=dict)
+    """Counts of what was and what could not be recorded (see docs/recording.md)."""
+    notes: tuple[str, ...] = ()
+    """Remarks for people: budget reached, hooks that could not be set, ..."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as plain JSON values."""
+        return {
+            "command": list(self.command),
+            "argv": list(self.argv),
+            "cwd": self.cwd,
+            "started": self.started,
+            "rank": self.rank,
+            "world_size": self.world_size,
+            "options": self.options.to_json(),
+            "environment": self.environment.to_json(),
+            "aliases": self.aliases,
+            "coverage": self.coverage,
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> RunRecord:
+        """Return the record that `to_json` wrote; keys it does not know are ignored."""
+        return cls(
+            command=tuple(row.get("command", ())),
+            argv=tuple(row.get("argv", ())),
+            cwd=str(row.get("cwd", "")),
+            started=str(row.get("started", "")),
+            rank=int(row.get("rank", 0)),
+            world_size=int(row.get("world_size", 1)),
+            options=RecordOptions.from_json(row.get("options", {})),
+            environment=Environment.from_json(row.get("environment", [])),
+            aliases={str(k): [str(x) for x in v] for k, v in row.get("aliases", {}).items()},
+            coverage={str(k): int(v) for k, v in row.get("coverage", {}).items()},
+            notes=tuple(row.get("notes", ())),
+        )
+
+    def with_(self, **changes: Any) -> RunRecord:
+        """Return a copy with some fields replaced."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """How far a recording got."""
+
+    state: State
+    """As judged by the reader: a run whose writer is gone without *complete* is interrupted."""
+    exit_status: int | None = None
+    """Exit status of the script; None while it runs or if it is not known."""
+    host: str = ""
+    """Host of the writer."""
+    pid: int = 0
+    """Process of the writer."""
+    started: float = 0.0
+    """Start of the writer, seconds since the epoch."""
