@@ -50,9 +50,9 @@ class _Verbs(click.Group):
             import difflib
 
             close = difflib.get_close_matches(args[0], [*VERBS, *ALIASES])
-            if close:
-                error.message += f" Did you mean {' or '.join(close)}?"
-            raise
+            if not close:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {' or '.join(close)}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of verbs from `VERBS`, importing none of them."""
@@ -63,7 +63,7 @@ class _Verbs(click.Group):
 @click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="bd")
 def _bd() -> None:
-    """Find where two training runs stop being bit-identical.
+    r"""Find where two training runs stop being bit-identical.
 
     \b
     bd record -o runs/a -- python train.py

@@ -91,7 +91,7 @@ class ElementStatistics:
     differing: int
     """Number of elements whose bits differ."""
     max_ulp: int | None
-    """Largest ULP distance over elements that are numbers in both; None where the type has no ULP or no such element."""
+    """Largest ULP distance over elements that are numbers in both; None where there is none."""
     max_abs: float | None
     """Largest absolute difference over elements that are finite in both; None if there is none."""
     max_rel: float | None

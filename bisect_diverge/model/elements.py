@@ -41,7 +41,13 @@ class ElementType:
 _TABLE = (
     # name, itemsize, kind, storage, bits
     ("none", 0, Kind.OPAQUE, "", ""),  # a gradient that is None
-    ("unhashable", 0, Kind.OPAQUE, "", ""),  # a tensor without readable bytes: sparse, meta, functorch-wrapped, ...
+    (
+        "unhashable",
+        0,
+        Kind.OPAQUE,
+        "",
+        "",
+    ),  # a tensor without readable bytes: sparse, meta, functorch-wrapped, ...
     ("bytes", 1, Kind.OPAQUE, "<u1", "<u1"),  # text, and element types without an entry here
     ("float64", 8, Kind.FLOAT, "<f8", "<u8"),
     ("float32", 4, Kind.FLOAT, "<f4", "<u4"),

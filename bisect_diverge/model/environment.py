@@ -34,7 +34,7 @@ class Setting:
     resolved: bool
     """False: requested from outside (a unit that can be swapped). True: read back inside the process (evidence)."""
     masked: bool = False
-    """The value looked like a credential; `value` is then a keyed hash that can be compared, not read."""
+    """The value looked like a credential; `value` is then the word ``masked`` and cannot be compared."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the setting as plain JSON values."""
@@ -90,7 +90,7 @@ class Difference:
     b: str | None
     """Value in B; None where it is not set there."""
     resolved: tuple[Difference, ...] = ()
-    """Resolved values that this request explains; always empty for a resolved difference itself."""
+    """Resolved values that this one explains; always empty for those that are listed here."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the difference as plain JSON values."""

@@ -1,9 +1,9 @@
 """The digest: 128 bits that stand for dtype, shape and logical bytes of a tensor.
 
-``xxh3-128`` over a header and the row-major bytes. The header is the ASCII text ``<dtype>:<d0>,<d1>,...;`` (a 0-d
-tensor: ``float32:;``), so that tensors of equal bytes but other dtype or shape never share a digest. XXH3 is
-specified at https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md; digests are stored in its canonical
-(big-endian) form. XXH3 is not a cryptographic hash: it tells accidents apart, not attackers.
+``xxh3-128`` over a header and the row-major bytes. The header is the ASCII text ``<dtype>:<d0>,<d1>,...;`` (a
+0-d tensor: ``float32:;``), so that tensors of equal bytes but other dtype or shape never share a digest. XXH3
+is specified at https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md; digests are stored in its
+canonical (big-endian) form. XXH3 is not a cryptographic hash: it tells accidents apart, not attackers.
 """
 
 from __future__ import annotations

@@ -1,1 +1,105 @@
-def record(): ...
+"""The library's one door: `record` a block of code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from bisect_diverge.errors import OutputExistsError, UsageError
+
+
+@contextmanager
+def record(
+    path: str | os.PathLike[str],
+    *,
+    capture: str = "full",
+    keep: str | int = "4G",
+    steps: tuple[int, int | None] | None = None,
+    modules: Sequence[str] = (),
+    data: Sequence[str | os.PathLike[str]] = (),
+    force: bool = False,
+) -> Iterator[None]:
+    """Record everything that models and optimizers do inside the block.
+
+    Nothing is computed otherwise than without it: parameters end with the same bits.
+
+    Args:
+        path: Directory of the run; it must not exist.
+        capture: ``"full"`` keeps tensors within the budget, ``"digest"`` keeps digests only.
+        keep: Budget for tensor bytes of one rank, a number of bytes or a text such as ``"4G"``.
+        steps: Steps ``(first, end)`` to record, `end` excluded and None for all that follow.
+        modules: Globs of FQNs to record; empty: all.
+        data: Files and directories whose content belongs to the run's environment.
+        force: Replace a run that is there.
+
+    Raises:
+        OutputExistsError: if there is something at `path` and `force` is false.
+        UsageError: if an argument makes no sense, or this process is being recorded already.
+    """
+    from bisect_diverge.environment.read import read_outside
+    from bisect_diverge.model.run import Capture, RecordOptions, State
+    from bisect_diverge.record.install import current, finish, install
+    from bisect_diverge.record.options import parse_size
+    from bisect_diverge.record.settings import Settings
+
+    if current() is not None:
+        raise UsageError("this process is being recorded already", hint="leave out one of the two recordings")
+    if capture not in set(Capture):
+        raise UsageError(f"capture is 'full' or 'digest', not {capture!r}")
+    run = prepare_directory(Path(path), force=force)
+    outside, patch = read_outside(Path.cwd(), (), [Path(entry) for entry in data], (), ())
+    if patch is not None:
+        (run / "source.patch").write_bytes(patch)
+    options = RecordOptions(
+        capture=Capture(capture),
+        keep_bytes=keep if isinstance(keep, int) else parse_size(keep),
+        steps=steps,
+        modules=tuple(modules),
+    )
+    recorder, patches = install(Settings(run=str(run), options=options, outside=outside))
+    state = State.INTERRUPTED
+    try:
+        yield
+        state = State.COMPLETE
+    finally:
+        finish(recorder, patches, state)
+
+
+def prepare_directory(path: Path, *, force: bool) -> Path:
+    """Make the directory of a new run and return its absolute path.
+
+    Only a directory that holds nothing but a recording is replaced, however much force is asked for.
+
+    Raises:
+        OutputExistsError: if something is there and `force` is false, or what is there is no recording.
+        UsageError: if it cannot be made.
+    """
+    path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links that the user means to keep
+    try:
+        if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+            if not force:
+                raise OutputExistsError(
+                    f"{path} exists already",
+                    hint="choose another name, or replace it with --force",
+                )
+            if not path.is_dir() or not _is_recording(path):
+                raise OutputExistsError(
+                    f"{path} is there and is no recording; --force replaces recordings only",
+                    hint="choose another name, or remove it yourself",
+                )
+            shutil.rmtree(path)
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot make {path}: {error.strerror or error}", hint="choose another directory with -o"
+        ) from error
+    return path
+
+
+def _is_recording(path: Path) -> bool:
+    """Whether a directory holds only what a recording puts there."""
+    known = ("rank-", "stdout.log", "source.patch", "trials")
+    return all(entry.name.startswith(known) for entry in path.iterdir())

@@ -17,7 +17,13 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from bisect_diverge.errors import DamagedRunError, NewerSchemaError, NoSuchAddressError, NoSuchRunError, NotARunError
+from bisect_diverge.errors import (
+    DamagedRunError,
+    NewerSchemaError,
+    NoSuchAddressError,
+    NoSuchRunError,
+    NotARunError,
+)
 from bisect_diverge.model.address import PHASE_CODE, PHASES, Address, micro_batch_code, micro_batch_text
 from bisect_diverge.model.elements import ELEMENT_TYPES
 from bisect_diverge.model.record import Flag, TensorRecord
@@ -281,7 +287,8 @@ def _open(path: Path) -> Any:
     if found != schema.FORMAT:
         file.close()
         raise NotARunError(
-            f"{path} is an HDF5 file, but not a recording", hint="record one with: bd record -o RUN -- python train.py"
+            f"{path} is an HDF5 file, but not a recording",
+            hint="record one with: bd record -o RUN -- python train.py",
         )
     version = int(file.attrs.get("schema", 0))
     if version > SCHEMA:
@@ -321,3 +328,15 @@ def _alive(host: str, pid: int, started: float) -> bool:
 
     born = time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
     return born <= started + 1.0
+
+
+def progress(run: Path) -> tuple[int, int] | None:
+    """Return last step and number of rows of a run that is being recorded; None while there is no file."""
+    path = schema.rank_path(run, 0)
+    try:
+        with h5py.File(path, "r", swmr=True, locking=False) as file:
+            events = file["events"]
+            count = int(events.shape[0])
+            return (int(events[count - 1]["step"]) if count else 0), count
+    except (OSError, KeyError):
+        return None

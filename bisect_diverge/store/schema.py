@@ -37,7 +37,7 @@ EVENT = np.dtype(
 PACK = struct.Struct("<16sdqqiiIIIIIBBH")
 """The same layout for `struct`, which fills a row four times faster than numpy does."""
 
-assert PACK.size == EVENT.itemsize  # noqa: S101
+assert PACK.size == EVENT.itemsize
 
 STATUS = np.dtype(
     [

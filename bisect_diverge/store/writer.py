@@ -371,7 +371,7 @@ class RunWriter:
                     last_flush = time.monotonic()
                 if finished:
                     return
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the training goes on
+        except BaseException as error:
             self.error = error
             with self._condition:
                 self._queue.clear()

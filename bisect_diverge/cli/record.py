@@ -1,0 +1,176 @@
+"""``bd record``: run a training script and record it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from bisect_diverge.store.reader import Run
+
+
+@click.command(
+    "record",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    options_metavar="[OPTIONS]",
+)
+@click.option("-o", "--output", "output", metavar="RUN", help="Directory of the run.  [default: runs/001, ...]")
+@click.option("--steps", metavar="A:B", help="Record steps A to B-1 only; either end may be left out.")
+@click.option("--modules", metavar="GLOB", multiple=True, help="Record modules and parameters of these names only.")
+@click.option(
+    "--capture",
+    type=click.Choice(["full", "digest"]),
+    default="full",
+    show_default=True,
+    help="Keep tensors (within --keep) or digests only.",
+)
+@click.option("--keep", metavar="SIZE", default="4G", show_default=True, help="Budget for tensor bytes of a rank.")
+@click.option("--data", metavar="PATH", multiple=True, help="File or directory that the script trains on.")
+@click.option("--features", metavar="PATH", multiple=True, help="File with feature logic (transforms, tokenizer).")
+@click.option("--env", "env_names", metavar="NAME", multiple=True, help="Record this environment variable as well.")
+@click.option("--force", is_flag=True, help="Replace a run that is there.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
+def command(
+    output: str | None,
+    steps: str | None,
+    modules: tuple[str, ...],
+    capture: str,
+    keep: str,
+    data: tuple[str, ...],
+    features: tuple[str, ...],
+    env_names: tuple[str, ...],
+    force: bool,
+    command: tuple[str, ...],
+) -> None:
+    r"""Run COMMAND and record every activation, gradient, parameter and generator state.
+
+    The script needs no change and computes the same bits as without us; its output passes through and its exit status
+    is ours. Works for python train.py, python -m pkg.mod, torchrun and console scripts.
+
+    \b
+    bd record -o runs/a -- python train.py --lr 0.1
+    OMP_NUM_THREADS=1 bd record -o runs/b -- python train.py --lr 0.1
+    """
+    from bisect_diverge.environment.read import read_outside
+    from bisect_diverge.errors import CommandError
+    from bisect_diverge.model.run import Capture, RecordOptions
+    from bisect_diverge.record.api import prepare_directory
+    from bisect_diverge.record.bootstrap import DIRECTORY, environment_for
+    from bisect_diverge.record.launch import run_command
+    from bisect_diverge.record.options import parse_size, parse_steps
+    from bisect_diverge.record.settings import Settings
+
+    options = RecordOptions(
+        capture=Capture(capture),
+        keep_bytes=parse_size(keep),
+        steps=parse_steps(steps) if steps is not None else None,
+        modules=modules,
+    )
+    _check_paths((*data, *features))
+    _check_command(command)
+    run = prepare_directory(Path(output) if output else _next_free(), force=force)
+    outside, patch = read_outside(
+        Path.cwd(), command, [Path(path) for path in data], [Path(path) for path in features], env_names
+    )
+    if patch is not None:
+        (run / "source.patch").write_bytes(patch)
+    settings = Settings(
+        run=str(run),
+        command=command,
+        options=options,
+        outside=outside,
+        env_names=env_names,
+        bootstrap=str(DIRECTORY),
+    )
+    log = run / "stdout.log"
+    try:
+        status = run_command(command, environment_for(settings, dict(os.environ)), log, lambda: _progress(run))
+    except CommandError:
+        shutil.rmtree(run, ignore_errors=True)
+        raise
+    _conclude(run, status)
+    sys.exit(status)
+
+
+def _check_paths(paths: tuple[str, ...]) -> None:
+    from bisect_diverge.errors import UsageError
+
+    for path in paths:
+        if not Path(path).exists():
+            raise UsageError(f"no such file or directory: {path}", hint="--data and --features name what is there")
+
+
+def _check_command(command: tuple[str, ...]) -> None:
+    """Refuse a command that is not there before anything is made or replaced."""
+    from bisect_diverge.errors import CommandError
+
+    if shutil.which(command[0]) is None:
+        raise CommandError(
+            f"command not found: {command[0]}",
+            hint="give the command after -- as you would type it: bd record -o RUN -- python train.py",
+        )
+
+
+def _next_free() -> Path:
+    number = 1
+    while (path := Path("runs") / f"{number:03d}").exists():
+        number += 1
+    return path
+
+
+def _progress(run: Path) -> str:
+    from bisect_diverge.store.reader import progress
+
+    found = progress(run)
+    if found is None:
+        return "bd: waiting for the first module call"
+    steps, rows = found
+    return f"bd: recording · step {steps} · {rows:,} records"
+
+
+def _conclude(run: Path, status: int) -> None:
+    """Say what was recorded and note the script's status in the files."""
+    from bisect_diverge.errors import RunError
+    from bisect_diverge.store.reader import Run
+    from bisect_diverge.store.writer import set_exit_status
+
+    files = sorted(run.glob("rank-*.h5"))
+    if not files:
+        shutil.rmtree(run, ignore_errors=True)
+        click.echo(
+            "bd: nothing was recorded: no process called a torch module\n"
+            "  (python -I and -E keep us out; a model that is only called through .forward() is not seen)",
+            err=True,
+        )
+        return
+    for file in files:
+        set_exit_status(file, status)
+    try:
+        with Run(run) as recorded:
+            click.echo(_summary(run, recorded, status), err=True)
+    except RunError as error:
+        click.echo(f"bd: {error}", err=True)
+
+
+def _summary(run: Path, recorded: Run, status: int) -> str:
+    first = recorded.first
+    rows = sum(len(file.events) for file in recorded.ranks.values())
+    size = sum(file.path.stat().st_size for file in recorded.ranks.values())
+    ranks = f" of {len(recorded.ranks)} ranks" if len(recorded.ranks) > 1 else ""
+    ended = "" if status == 0 else f" (the script ended with status {status}: {first.status.state})"
+    text = f"bd: recorded {first.steps:,} steps{ranks}, {rows:,} records, {size / 1e6:,.1f} MB in {_short(run)}{ended}"
+    if recorded.extra:
+        text += f"\n  and {len(recorded.extra)} more processes of the same rank, each in its own file"
+    return text
+
+
+def _short(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,69 @@
+"""Runs at the start of every Python process below ``bd record``: first the user's own sitecustomize, then ours.
+
+Standard library only. Torch is left alone until the process itself imports it; then the hooks go in.
+"""
+
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib would double the start-up time
+
+
+def _chain():
+    """Run the sitecustomize that this one hides, and leave ``sys.path`` as if we had never been there."""
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _HERE]  # noqa: PTH100
+    ours = sys.modules.pop("sitecustomize", None)
+    try:
+        import sitecustomize  # noqa: F401
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
+    finally:
+        if "sitecustomize" not in sys.modules and ours is not None:
+            sys.modules["sitecustomize"] = ours
+
+
+class _WhenTorchIsImported:
+    """A finder that finds nothing itself; it makes torch's own loader call us when it is done."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        import importlib.util
+
+        spec = importlib.util.find_spec("torch")
+        if spec is None or spec.loader is None:
+            return spec
+        loader, execute = spec.loader, spec.loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            del loader.exec_module
+            _start()
+
+        try:
+            loader.exec_module = exec_module
+        except AttributeError:  # a loader with slots: torch cannot come from one today
+            sys.stderr.write("bd: torch is loaded in a way that cannot be recorded\n")
+        return spec
+
+
+def _start():
+    try:
+        from bisect_diverge.record.bootstrap import start
+    except ImportError as error:
+        sys.stderr.write(
+            f"bd: nothing is recorded: {sys.executable} cannot import bisect_diverge ({error})\n"
+            f"  install it there: {sys.executable} -m pip install bisect-diverge\n"
+        )
+        return
+    start()
+
+
+_settings = os.environ.get("BISECT_DIVERGE_RECORD")
+try:
+    _chain()
+finally:
+    if _settings:
+        sys.meta_path.insert(0, _WhenTorchIsImported())

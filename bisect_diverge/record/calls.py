@@ -1,0 +1,372 @@
+"""Forward hooks: inputs and outputs of every module call.
+
+The two hooks are plain functions whose first line leaves while torch.compile traces: so they are traced away, the
+graph stays whole and its bits stay what they are without us.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.nn.modules import module as nn_module
+from torch.utils.hooks import RemovableHandle
+
+from bisect_diverge.record.frames import local_variables
+from bisect_diverge.record.gradients import watch_gradients
+from bisect_diverge.record.leaves import leaves
+from bisect_diverge.record.names import ModuleInfo, Root, unwrap
+from bisect_diverge.record.patches import Patches
+from bisect_diverge.record.recorder import FLAG_HOOKED, FLAG_RECOMPUTE, FORWARD, RECOMPUTE, Recorder, quiet
+from bisect_diverge.record.steps import Pass
+
+_recorder: Recorder | None = None
+"""The hooks are functions of the module, so what they work for is a variable of the module."""
+
+_stacks = threading.local()
+
+_FAKE = torch._C._TorchDispatchModeKey.FAKE
+_PROXY = torch._C._TorchDispatchModeKey.PROXY
+
+
+class _Call:
+    """A module call that has begun and not ended."""
+
+    __slots__ = ("call", "info", "module", "passage", "phase", "root", "site", "target", "transparent")
+
+    def __init__(self, module: torch.nn.Module, target: torch.nn.Module) -> None:
+        self.module = module
+        self.target = target
+        """The module behind the wrappers; the same for most."""
+        self.transparent = True
+        """No rows of its own: the inside of a wrapper, or a part of a compiled graph."""
+        self.root: Root | None = None
+        self.passage: Pass | None = None
+        self.info: ModuleInfo | None = None
+        self.call = 0
+        self.site = ""
+        self.phase = FORWARD
+
+
+def install_calls(recorder: Recorder, patches: Patches) -> None:
+    """Register the hooks; `patches` takes them away again."""
+    global _recorder  # noqa: PLW0603 - see there
+    _recorder = recorder
+    patches.add_handle(nn_module.register_module_forward_pre_hook(_before))
+    patches.add_handle(_register_after())
+    _keep_compile_quiet(patches)
+    _see_compiled_in_place(patches)
+
+
+def _register_after() -> RemovableHandle:
+    return nn_module.register_module_forward_hook(_after, with_kwargs=True, always_call=True)
+
+
+def _before(module: torch.nn.Module, args: Any) -> None:
+    if torch.compiler.is_compiling():
+        return
+    recorder = _recorder
+    if recorder is None or not recorder.active or _elsewhere(recorder, module):
+        return
+    with quiet(recorder, "a module call"):
+        _begin(recorder, module, args, sys._getframe(3))
+
+
+def _after(module: torch.nn.Module, args: Any, *rest: Any) -> None:
+    if torch.compiler.is_compiling():
+        return
+    recorder = _recorder
+    if recorder is None or not recorder.active or _elsewhere(recorder, module):
+        return
+    with quiet(recorder, "a module call"):
+        call = _pop(module)
+        # Called with kwargs and output after a return, with None alone after an exception.
+        if call is not None and len(rest) == 2:
+            _finish(recorder, call, rest[1])
+        elif call is not None:
+            _interrupted(recorder, call)
+
+
+def _elsewhere(recorder: Recorder, module: torch.nn.Module) -> bool:
+    """Whether this call is no part of the run: inside a loader, while tracing, in a replica of DataParallel."""
+    return (
+        getattr(recorder.inside_loader, "depth", 0) > 0
+        or torch._C._get_tracing_state() is not None
+        or torch._C._get_dispatch_mode(_FAKE) is not None
+        or torch._C._get_dispatch_mode(_PROXY) is not None
+        or getattr(module, "_is_replica", False)
+        or (not recorder.opened and _in_worker())
+    )
+
+
+def _in_worker() -> bool:
+    return torch.utils.data.get_worker_info() is not None
+
+
+def _stack() -> list[_Call]:
+    stack: list[_Call] | None = getattr(_stacks, "calls", None)
+    if stack is None:
+        stack = _stacks.calls = []
+    return stack
+
+
+def _pop(module: torch.nn.Module) -> _Call | None:
+    """Return the call that ends now, dropping any above it that an exception ended."""
+    stack = _stack()
+    for index in range(len(stack) - 1, -1, -1):
+        if stack[index].module is module:
+            call = stack[index]
+            del stack[index:]
+            return call
+    return None
+
+
+def _begin(recorder: Recorder, module: torch.nn.Module, args: Any, frame: FrameType) -> None:
+    stack = _stack()
+    parent = stack[-1] if stack else None
+    call = _Call(module, unwrap(module))
+    backward = torch._C._current_graph_task_id() != -1
+    if parent is not None and _inside_wrapper(parent, call):
+        call.root, call.passage, call.info = parent.root, parent.passage, parent.info
+        call.call, call.phase = parent.call, parent.phase
+    elif _is_compiled_graph(module, parent, frame):
+        pass
+    elif parent is not None and parent.passage is not None:
+        call.root, call.passage, call.phase = parent.root, parent.passage, parent.phase
+        _enter(recorder, call, parent)
+    elif backward:
+        _enter_recompute(recorder, call)
+    else:
+        _enter_root(recorder, call, frame)
+    stack.append(call)
+    if not call.transparent and recorder.active:
+        _inputs(recorder, call, args, frame, is_root=parent is None and not backward)
+
+
+def _inside_wrapper(parent: _Call, call: _Call) -> bool:
+    return parent.target is call.target and (parent.module is not parent.target or parent.transparent)
+
+
+def _is_compiled_graph(module: torch.nn.Module, parent: _Call | None, frame: FrameType) -> bool:
+    """Whether a module is a graph that torch.compile made, called by its own machinery."""
+    graph = module.__dict__.get("graph")
+    if graph is None or getattr(graph, "_tracer_cls", 0) is not None or "GraphModule" not in type(module).__name__:
+        return False
+    if parent is not None and parent.module is not parent.target:
+        return True
+    caller: FrameType | None = frame
+    for _ in range(12):
+        if caller is None:
+            return False
+        name = caller.f_code.co_filename
+        if "_functorch" in name or "_dynamo" in name or "_inductor" in name:
+            return True
+        caller = caller.f_back
+    return False
+
+
+def _enter(recorder: Recorder, call: _Call, parent: _Call) -> None:
+    assert call.root is not None
+    assert call.passage is not None
+    call.info = call.root.info(call.target, parent.info)
+    call.transparent = False
+    if call.phase == RECOMPUTE:
+        call.call = call.passage.recomputed_call(call.info.fqn)
+    else:
+        call.call = call.passage.call(call.info.fqn)
+
+
+def _enter_recompute(recorder: Recorder, call: _Call) -> None:
+    """Begin a call that checkpointing repeats inside backward: it belongs to the pass that made it first."""
+    for root, passage in reversed(recorder.passes):
+        if root.knows(call.target):
+            info = root.info(call.target, None)
+            if passage.calls.get(info.fqn):
+                call.root, call.passage, call.info, call.phase = root, passage, info, RECOMPUTE
+                call.call = passage.recomputed_call(info.fqn)
+                call.transparent = False
+                return
+
+
+def _enter_root(recorder: Recorder, call: _Call, frame: FrameType) -> None:
+    recorder.steps.touch()
+    training = torch.is_grad_enabled() and bool(call.target.training)
+    call.root = recorder.root_of(call.target, frame)
+    if not recorder.active:
+        return
+    call.passage = recorder.steps.new_pass(call.root.name, training)
+    call.info = call.root.info(call.target, None)
+    call.call = call.passage.call(call.info.fqn)
+    call.transparent = False
+
+
+def _inputs(recorder: Recorder, call: _Call, args: Any, frame: FrameType, *, is_root: bool) -> None:
+    if not recorder.steps.recording:
+        return
+    info, root, passage = call.info, call.root, call.passage
+    assert info is not None and root is not None and passage is not None  # noqa: PT018
+    if call.phase == FORWARD:
+        _drawn_before(recorder, call, is_root)
+    if not info.wanted:
+        return
+    call.site = _site(frame)
+    name = (root.name, info.fqn, info.kind)
+    flags = FLAG_RECOMPUTE if call.phase == RECOMPUTE else 0
+    for slot, leaf in _arguments(args, frame):
+        recorder.add(
+            call.phase,
+            passage.micro_batch,
+            name,
+            call.call,
+            slot,
+            leaf,
+            site=call.site,
+            flags=flags,
+            info=info,
+            edge=True,
+        )
+
+
+def _drawn_before(recorder: Recorder, call: _Call, is_root: bool) -> None:
+    """Record what was drawn since the last look: by the script before a root, else by the enclosing module."""
+    stack = _stack()
+    drawer = call if is_root or len(stack) < 2 else stack[-2]
+    if drawer.info is None or drawer.root is None or drawer.passage is None:
+        drawer = call
+    assert drawer.info is not None and drawer.root is not None and drawer.passage is not None  # noqa: PT018
+    recorder.torch_moved(drawer.info, drawer.root.name, drawer.passage.micro_batch, drawer.call)
+
+
+def _arguments(args: Any, frame: FrameType) -> list[tuple[str, Any]]:
+    out = list(leaves(args, "input"))
+    for name, value in _keyword_arguments(frame).items():
+        for path, leaf in leaves(value, f"kwarg.{name}"):
+            lone = path == f"kwarg.{name}.0" and leaf is value
+            out.append((path[:-2] if lone else path, leaf))
+    return out
+
+
+def _keyword_arguments(frame: FrameType) -> dict[str, Any]:
+    """Return the keyword arguments of the call, which a global pre-hook is not given: they are in the frame below."""
+    inner: FrameType | None = sys._getframe(0)
+    while inner is not None and inner.f_code.co_name not in ("inner", "_call_impl"):
+        inner = inner.f_back
+    if inner is None:
+        return {}
+    with local_variables(inner) as variables:
+        kwargs = variables.get("kwargs")
+        return dict(kwargs) if isinstance(kwargs, dict) and kwargs else {}
+
+
+_TORCH = str(Path(torch.__file__).parent)
+_sites: dict[tuple[Any, int], str] = {}
+
+
+def _site(frame: FrameType | None) -> str:
+    """Return ``file:line`` of the user's code that led to the call: frames of torch itself are passed over."""
+    while frame is not None and frame.f_code.co_filename.startswith(_TORCH):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    key = (frame.f_code, frame.f_lineno)
+    text = _sites.get(key)
+    if text is None:
+        text = _sites[key] = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return text
+
+
+def _finish(recorder: Recorder, call: _Call, output: Any) -> None:
+    if call.transparent or call.info is None or call.root is None or call.passage is None:
+        return
+    is_root = not _stack()
+    if recorder.steps.recording:
+        if call.info.wanted:
+            _outputs(recorder, call, output)
+        if call.phase == FORWARD:
+            recorder.torch_moved(call.info, call.root.name, call.passage.micro_batch, call.call)
+    if is_root and call.phase == FORWARD:
+        if call.passage.training:
+            call.root.passed = True
+            recorder.passes.append((call.root, call.passage))
+        if not recorder.steps.optimizers:
+            recorder.steps.updated = True  # inference: every root forward is a step
+
+
+def _outputs(recorder: Recorder, call: _Call, output: Any) -> None:
+    info, root, passage = call.info, call.root, call.passage
+    assert info is not None and root is not None and passage is not None  # noqa: PT018
+    name = (root.name, info.fqn, info.kind)
+    flags = FLAG_RECOMPUTE if call.phase == RECOMPUTE else 0
+    if call.target._forward_hooks or call.module._forward_hooks:
+        flags |= FLAG_HOOKED
+    for slot, leaf in leaves(output, "output"):
+        recorder.add(
+            call.phase,
+            passage.micro_batch,
+            name,
+            call.call,
+            slot,
+            leaf,
+            site=call.site,
+            flags=flags,
+            info=info,
+            edge=True,
+        )
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
+            watch_gradients(recorder, leaf, name, info, passage.micro_batch, call.call, slot, call.site)
+
+
+def _interrupted(recorder: Recorder, call: _Call) -> None:
+    """A forward ended by an exception. Inside backward that is how checkpointing stops early: nothing to say."""
+    if call.transparent or call.root is None or call.info is None or call.phase == RECOMPUTE:
+        return
+    recorder.count("module calls ended by an exception")
+
+
+def _keep_compile_quiet(patches: Patches) -> None:
+    """Keep torch.compile from warning that global hooks are there: ours are known to leave the graph alone."""
+    if not hasattr(nn_module, "_has_any_global_hook"):
+        return
+    tables = [
+        getattr(nn_module, name)
+        for name in (
+            "_global_backward_pre_hooks",
+            "_global_backward_hooks",
+            "_global_forward_pre_hooks",
+            "_global_forward_hooks",
+        )
+    ]
+
+    def has_any_global_hook() -> bool:
+        return any(hook not in (_before, _after) for table in tables for hook in table.values())
+
+    patches.replace(nn_module, "_has_any_global_hook", has_any_global_hook)
+
+
+def _see_compiled_in_place(patches: Patches) -> None:
+    """Call the hooks around ``module.compile()``'s compiled call, inside which they are traced away."""
+    original = torch.nn.Module.compile
+
+    def compile(self: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        compiled: Any = self._compiled_call_impl
+
+        def call(*call_args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return compiled(*call_args, **kwargs)
+            _before(self, call_args)
+            try:
+                output = compiled(*call_args, **kwargs)
+            except BaseException:
+                _after(self, call_args, None)
+                raise
+            _after(self, call_args, kwargs, output)
+            return output
+
+        self._compiled_call_impl = call
+
+    patches.replace(torch.nn.Module, "compile", compile, like=original)

@@ -1,0 +1,114 @@
+"""Gradients of activations, and the loss.
+
+Hooks sit on output tensors, never on modules: a full backward hook would insert views and change the bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from bisect_diverge.model.address import NO_PASS
+from bisect_diverge.record.names import ModuleInfo
+from bisect_diverge.record.patches import Patches
+from bisect_diverge.record.recorder import BACKWARD, FORWARD, Recorder, quiet
+
+
+class _OnGradient:
+    """The hook of one output tensor; knows its address, holds no tensor."""
+
+    __slots__ = ("call", "info", "micro_batch", "name", "recorder", "site", "slot", "step")
+
+    __torch_unserializable__ = True  # torch would warn when the user saves a tensor that has a hook
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        name: tuple[str, str, str],
+        info: ModuleInfo,
+        micro_batch: int,
+        call: int,
+        slot: str,
+        site: str,
+    ) -> None:
+        self.recorder = recorder
+        self.name = name
+        self.info = info
+        self.micro_batch = micro_batch
+        self.call = call
+        self.slot = slot
+        self.site = site
+        self.step = recorder.steps.step
+
+    def __call__(self, gradient: Any) -> None:
+        recorder = self.recorder
+        if torch.compiler.is_compiling() or not recorder.active:
+            return
+        with quiet(recorder, "a gradient"):
+            recorder.count("gradient hooks called")
+            # A graph kept over an update: its gradients have no place in the step they were made for.
+            if recorder.steps.step == self.step and recorder.steps.recording:
+                recorder.add(
+                    BACKWARD,
+                    self.micro_batch,
+                    self.name,
+                    self.call,
+                    self.slot,
+                    gradient,
+                    site=self.site,
+                    info=self.info,
+                )
+
+
+def watch_gradients(
+    recorder: Recorder,
+    tensor: torch.Tensor,
+    name: tuple[str, str, str],
+    info: ModuleInfo,
+    micro_batch: int,
+    call: int,
+    slot: str,
+    site: str,
+) -> None:
+    """Record the gradient of an output when it arrives.
+
+    On a leaf the hook would be called for every use; on a view whose base is written later it is never called:
+    `coverage` shows how many of the hooks set were called.
+    """
+    if tensor.grad_fn is None:
+        return
+    hook = _OnGradient(recorder, name, info, micro_batch, call, "grad_" + slot, site)
+    tensor.register_hook(hook)  # type: ignore[no-untyped-call]
+    recorder.count("gradient hooks set")
+
+
+def install_loss(recorder: Recorder, patches: Patches) -> None:
+    """Record what ``backward()`` starts from."""
+    original = torch.autograd.backward
+
+    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        # Inside backward it is checkpointing that calls us, with no loss.
+        if not torch.compiler.is_compiling() and recorder.active and torch._C._current_graph_task_id() == -1:
+            with quiet(recorder, "a loss"):
+                _loss(recorder, tensors)
+        return original(tensors, *args, **kwargs)
+
+    patches.replace(torch.autograd, "backward", backward, like=original)
+
+
+def _loss(recorder: Recorder, tensors: Any) -> None:
+    if not recorder.opened:
+        return
+    recorder.steps.touch()
+    if not recorder.steps.recording:
+        return
+    found = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+    root, micro_batch = "-", NO_PASS
+    if recorder.passes:
+        last_root, passage = recorder.passes[-1]
+        root, micro_batch = last_root.name, passage.micro_batch
+    call = recorder.steps.count("loss", f"{root} {micro_batch}")
+    for index, tensor in enumerate(found):
+        slot = "value" if len(found) == 1 else f"value.{index}"
+        recorder.add(FORWARD, micro_batch, (root, "loss", ""), call, slot, tensor, edge=True)

@@ -1,0 +1,98 @@
+"""Batches: what DataLoader iterators hand out. Nothing inside their ``next()`` is recorded."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch.utils.data import dataloader
+
+from bisect_diverge.model.address import NO_PASS
+from bisect_diverge.record.leaves import leaves
+from bisect_diverge.record.names import variable_of
+from bisect_diverge.record.patches import Patches
+from bisect_diverge.record.recorder import DATA, Recorder, quiet
+
+
+class Loaders:
+    """Records batches and notes the settings of loaders."""
+
+    def __init__(self, recorder: Recorder, patches: Patches) -> None:
+        self._recorder = recorder
+        self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._loaders: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._patch(patches)
+
+    def _patch(self, patches: Patches) -> None:
+        base = dataloader._BaseDataLoaderIter
+        init, following = base.__init__, base.__next__
+        recorder = self._recorder
+
+        def __init__(iterator: Any, loader: Any) -> None:  # noqa: N807
+            if recorder.active:
+                with quiet(recorder, "a loader"):
+                    self._begin(iterator, loader)
+            init(iterator, loader)
+
+        def __next__(iterator: Any) -> Any:  # noqa: N807
+            if not recorder.active:
+                return following(iterator)
+            with self._inside():
+                batch = following(iterator)
+            if not self._depth():
+                with quiet(recorder, "a batch"):
+                    self._batch(iterator, batch)
+            return batch
+
+        patches.replace(base, "__init__", __init__, like=init)
+        patches.replace(base, "__next__", __next__, like=following)
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        local = self._recorder.inside_loader
+        local.depth = getattr(local, "depth", 0) + 1
+        try:
+            yield
+        finally:
+            local.depth -= 1
+
+    def _depth(self) -> int:
+        return getattr(self._recorder.inside_loader, "depth", 0)
+
+    def _begin(self, iterator: Any, loader: Any) -> None:
+        from bisect_diverge.environment.setters import loader_setting
+
+        if self._depth():
+            return  # a dataset that reads another loader
+        recorder = self._recorder
+        name = self._loaders.get(loader)
+        if name is None:
+            variable = variable_of(loader, sys._getframe(2))
+            name = recorder.names.unique(variable) if variable else recorder.names.numbered("loader")
+            self._loaders[loader] = name
+            recorder.note_settings(
+                loader_setting(
+                    name,
+                    num_workers=loader.num_workers,
+                    prefetch_factor=loader.prefetch_factor,
+                    persistent_workers=loader.persistent_workers,
+                    multiprocessing_context=loader.multiprocessing_context,
+                )
+            )
+        self._names[iterator] = name
+        if recorder.steps.recording and recorder.steps.step == 0:
+            recorder.first_generators()
+
+    def _batch(self, iterator: Any, batch: Any) -> None:
+        recorder = self._recorder
+        name = self._names.get(iterator)
+        if name is None:
+            return
+        recorder.steps.touch()
+        call = recorder.steps.count("batch", name)
+        if recorder.steps.recording:
+            for slot, leaf in leaves(batch, "batch"):
+                recorder.add(DATA, NO_PASS, (name, "", ""), call, slot, leaf, edge=True)

@@ -1,0 +1,456 @@
+"""The recorder of a process: what the hooks share. Opens the file at the first root call, closes it at the end."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from bisect_diverge.model.address import NO_PASS, PHASE_CODE, Phase
+from bisect_diverge.model.environment import Setting
+from bisect_diverge.model.record import Flag
+from bisect_diverge.model.run import Capture, RunRecord, State
+from bisect_diverge.numerics.digest import ALGORITHM
+from bisect_diverge.record.capture import Captured, capture
+from bisect_diverge.record.edges import Edges, Mark
+from bisect_diverge.record.generators import states
+from bisect_diverge.record.names import ModuleInfo, Names, Root, unwrap, variable_of
+from bisect_diverge.record.settings import VARIABLE, Settings
+from bisect_diverge.record.steps import Pass, Steps
+from bisect_diverge.store.schema import rank_path
+from bisect_diverge.store.writer import RunWriter
+
+PENDING_BYTES = 64 << 20
+"""Batches fetched before the first root call are kept up to this size, then by digest only."""
+PENDING_ROWS = 20_000
+"""A script that goes through its data before it trains (to compute a mean, say) is not recorded doing so."""
+
+INIT, DATA, FORWARD, BACKWARD, OPTIMIZER, RNG, RECOMPUTE = (
+    PHASE_CODE[phase]
+    for phase in (
+        Phase.INIT,
+        Phase.DATA,
+        Phase.FORWARD,
+        Phase.BACKWARD,
+        Phase.OPTIMIZER,
+        Phase.RNG,
+        Phase.RECOMPUTE,
+    )
+)
+
+
+class Recorder:
+    """State of the recording of this process.
+
+    Every method but `trouble` is called with `lock` held.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.pid = os.getpid()
+        self.lock = threading.RLock()
+        self.active = True
+        """False once recording has ended, and in forked children."""
+        self.inside_loader = threading.local()
+        self.steps = Steps(settings.options.steps, self._new_step)
+        self.names = Names()
+        self.edges = Edges()
+        self.coverage: dict[str, int] = {}
+        self.notes: list[str] = []
+        self.roots: list[Root] = []
+        self.passes: list[tuple[Root, Pass]] = []
+        """Training passes that ended in this step, in order."""
+        self._writer: RunWriter | None = None
+        self._pending: list[Callable[[], None]] = []
+        self._pending_bytes = 0
+        self._started: tuple[Setting, ...] = ()
+        self._noted: dict[str, Setting] = {}
+        self._seeds: dict[str, list[str]] = {}
+        self._record = RunRecord()
+        self._generators_seen = False
+        self._torch_state = b""
+        self._full = settings.options.capture is Capture.FULL
+
+    # -- rows --------------------------------------------------------------------------------------------------
+
+    @property
+    def opened(self) -> bool:
+        """Whether the file is there."""
+        return self._writer is not None
+
+    def add(
+        self,
+        phase: int,
+        micro_batch: int,
+        name: tuple[str, str, str],
+        call: int,
+        slot: str,
+        leaf: Any,
+        *,
+        site: str = "",
+        flags: int = 0,
+        info: ModuleInfo | None = None,
+        edge: bool = False,
+        mark: Mark | None = None,
+    ) -> None:
+        """Record one leaf at an address.
+
+        Args:
+            phase: Code of the phase.
+            micro_batch: Code of the micro-batch.
+            name: Root, FQN and module type.
+            call: n-th call.
+            slot: Slot.
+            leaf: Tensor, number, text or array; None is a gradient that is None. Or what `capture` returned.
+            site: ``file:line`` of the call.
+            flags: `Flag` bits beside those of the leaf.
+            info: Where the number of `name` is kept between calls.
+            edge: Whether other rows may come from this tensor, and it from them.
+            mark: What was noted of the tensor when the row was postponed.
+        """
+        taken = leaf if isinstance(leaf, Captured) else capture(leaf)
+        writer = self._writer
+        if writer is None:
+            self._postpone(phase, micro_batch, name, call, slot, leaf, taken, site, flags, edge)
+            return
+        if info is None:
+            number = writer.name(*name)
+        elif (number := info.number) < 0:
+            number = info.number = writer.name(*name)
+        tensor = leaf if edge and isinstance(leaf, torch.Tensor) else None
+        row = writer.add(
+            taken.digest,
+            self.steps.step,
+            micro_batch,
+            phase,
+            number,
+            call,
+            writer.slot(slot),
+            taken.dtype,
+            writer.shape(taken.shape),
+            writer.site(site),
+            taken.flags | flags,
+            taken.value,
+            -1 if tensor is None else self.edges.source(tensor),
+            taken.data if self._full else None,
+        )
+        if tensor is not None:
+            self.edges.note(self.edges.mark(tensor), row)
+        elif mark is not None:
+            self.edges.note(mark, row)
+
+    def _postpone(
+        self,
+        phase: int,
+        micro_batch: int,
+        name: tuple[str, str, str],
+        call: int,
+        slot: str,
+        leaf: Any,
+        taken: Captured,
+        site: str,
+        flags: int,
+        edge: bool,
+    ) -> None:
+        if len(self._pending) >= PENDING_ROWS:
+            self.coverage["rows before the first root call, not recorded"] = (
+                self.coverage.get("rows before the first root call, not recorded", 0) + 1
+            )
+            return
+        data = taken.data
+        if data is not None:
+            self._pending_bytes += data.nbytes
+            data = data.copy() if self._pending_bytes <= PENDING_BYTES and self._full else None
+        kept = taken._replace(data=data)
+        mark = self.edges.mark(leaf) if edge and isinstance(leaf, torch.Tensor) else None
+        del leaf  # no reference past the hook
+        self._pending.append(
+            lambda: self.add(phase, micro_batch, name, call, slot, kept, site=site, flags=flags, mark=mark)
+        )
+
+    def count(self, what: str, by: int = 1) -> None:
+        """Add to a coverage count."""
+        self.coverage[what] = self.coverage.get(what, 0) + by
+
+    # -- generators --------------------------------------------------------------------------------------------
+
+    def generators(self, call: int) -> None:
+        """Record the states of all generators at a step boundary."""
+        for slot, state in states():
+            taken = capture(state)
+            if slot == "torch.cpu":
+                self._torch_state = taken.digest
+            self.add(RNG, NO_PASS, ("-", "", ""), call, slot, taken)
+
+    def first_generators(self) -> None:
+        """Record them once, before anything else of the run."""
+        if not self._generators_seen:
+            self._generators_seen = True
+            self.generators(0)
+
+    def torch_moved(self, info: ModuleInfo, root: str, micro_batch: int, call: int) -> None:
+        """Record torch's CPU generator under a module if it moved since it was last read."""
+        taken = capture(torch.default_generator.get_state())
+        if taken.digest != self._torch_state:
+            self._torch_state = taken.digest
+            self.add(RNG, micro_batch, (root, info.fqn, info.kind), call, "torch.cpu", taken, info=info)
+
+    # -- roots -------------------------------------------------------------------------------------------------
+
+    def root_of(self, module: torch.nn.Module, frame: FrameType | None) -> Root:
+        """Return the root for a module called from no other module, opening the file at the first one."""
+        for root in self.roots:
+            if root.ref() is module:
+                return root
+        name = variable_of(module, frame, unwrap) or type(module).__name__
+        root = Root(module, self.names.unique(name), self.settings.options.modules)
+        self.roots.append(root)
+        if self._writer is None:
+            self._open(root)
+        elif self.steps.recording:
+            self._initial(root)
+        return root
+
+    def _initial(self, root: Root) -> None:
+        for fqn, slot, tensor in root.tensors():
+            if root.wants(fqn):
+                self.add(INIT, NO_PASS, (root.name, fqn, ""), 0, slot, tensor)
+
+    # -- the file ----------------------------------------------------------------------------------------------
+
+    def _open(self, root: Root) -> None:
+        rank, world = _rank()
+        record = RunRecord(
+            command=self.settings.command,
+            argv=tuple(sys.argv),
+            cwd=str(Path.cwd()),
+            started=datetime.now().astimezone().isoformat(timespec="seconds"),
+            rank=rank,
+            world_size=world,
+            options=self.settings.options,
+        )
+        _leave_environment(self.settings)
+        self._started = (*self.settings.outside, *_read_inside(self.settings.env_names))
+        self._record = record.with_(environment=record.environment.merged(self._started))
+        try:
+            self._writer = self._create(rank)
+        except OSError as error:
+            self._give_up(f"nothing is recorded: {error}")
+            return
+        self._writer.site("")
+        atexit.register(self.close)
+        pending, self._pending = self._pending, []
+        if self.steps.recording:
+            self._initial(root)
+        if not self._generators_seen:
+            self.first_generators()
+        for row in pending:
+            row()
+
+    def _create(self, rank: int) -> RunWriter:
+        options = self.settings.options
+        keep = options.keep_bytes if options.capture is Capture.FULL else 0
+        for occurrence in range(10_000):
+            path = rank_path(Path(self.settings.run), rank, occurrence)
+            try:
+                return RunWriter(
+                    path, self._record, keep_bytes=keep, digest_algorithm=ALGORITHM, on_budget=self._on_budget
+                )
+            except FileExistsError:  # a second process of this rank
+                continue
+        raise FileExistsError(f"too many processes of rank {rank} in {self.settings.run}")
+
+    def _on_budget(self) -> None:
+        self._full = False
+        size = human_bytes(self.settings.options.keep_bytes)
+        step = self.steps.step
+        note = f"the budget of {size} for tensors was used up at step {step}; after that only digests are kept"
+        self.notes.append(note)
+        say(note)
+
+    def _new_step(self) -> None:
+        self.edges.clear()
+        self.passes.clear()
+        writer = self._writer
+        if writer is None:
+            return
+        if writer.error is not None:
+            self._give_up(f"recording stopped at step {self.steps.step}: {_reason(writer.error)}")
+            return
+        writer.hand_over()
+        if self.steps.step == 1 and writer.kept_bytes and self._full:
+            self._forecast(writer)
+
+    def _forecast(self, writer: RunWriter) -> None:
+        keep = self.settings.options.keep_bytes
+        steps = keep // max(1, writer.kept_bytes)
+        say(
+            f"step 0: {writer.rows:,} records, {human_bytes(writer.kept_bytes)} of tensors; "
+            f"the budget of {human_bytes(keep)} lasts about {steps:,} such steps"
+        )
+
+    def close(self, state: State | None = None, exit_status: int | None = None) -> None:
+        """End the recording and close the file; does nothing in a forked child or when it is closed already."""
+        if os.getpid() != self.pid or not self.active:
+            return
+        with self.lock:
+            self.active = False
+            if self._writer is None:
+                return
+            if state is None:  # at exit: an uncaught exception has been printed by now, and left its type here
+                state = State.INTERRUPTED if hasattr(sys, "last_type") else State.COMPLETE
+            aliases: dict[str, list[str]] = {}
+            for root in self.roots:
+                aliases.update(root.aliases)
+            environment = self._record.environment.merged((*self._later(), *_read_again(self._started)))
+            self._writer.update(
+                self._record.with_(
+                    environment=environment,
+                    aliases=aliases,
+                    coverage=self.coverage,
+                    notes=tuple(self.notes),
+                )
+            )
+            self._writer.close(state, exit_status)
+            atexit.unregister(self.close)
+            if self._writer.error is not None:
+                say(f"the recording is incomplete: {_reason(self._writer.error)}")
+
+    def abandon(self) -> None:
+        """Stop in a forked child, whose parent goes on recording."""
+        self.active = False
+        if self._writer is not None:
+            self._writer.abandon()
+
+    # -- the environment ---------------------------------------------------------------------------------------
+
+    def note_settings(self, settings: tuple[Setting, ...]) -> None:
+        """Add settings that became known while the run was under way."""
+        for setting in settings:
+            self._noted.setdefault(f"{setting.layer}.{setting.knob}", setting)
+
+    def note_seed(self, setter: str, value: str) -> None:
+        """Add a seed that the script set."""
+        self._seeds.setdefault(setter, []).append(value)
+
+    def _later(self) -> tuple[Setting, ...]:
+        from bisect_diverge.environment.setters import seed_settings
+
+        return (*self._noted.values(), *seed_settings(self._seeds))
+
+    # -- trouble -----------------------------------------------------------------------------------------------
+
+    def _give_up(self, why: str) -> None:
+        self.active = False
+        say(why)
+
+    def trouble(self, where: str, error: BaseException) -> None:
+        """Note a failure of ours; the user's code never sees it."""
+        self.count(f"failures in {where}")
+        if self.coverage[f"failures in {where}"] == 1:
+            note = f"{where}: {type(error).__name__}: {_reason(error)}"
+            self.notes.append(note)
+            say(f"a part of this run could not be recorded ({note}); the run itself goes on")
+            if os.environ.get("BISECT_DIVERGE_DEBUG"):
+                import traceback
+
+                traceback.print_exception(error)
+
+
+@contextmanager
+def quiet(recorder: Recorder, where: str) -> Iterator[None]:
+    """Do our work unseen: no error, no warning, no dispatch through the user's torch modes, under the lock."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(recorder.lock)
+        if torch._C._len_torch_dispatch_stack():
+            stack.enter_context(_no_modes())
+        if torch._C._len_torch_function_stack():
+            stack.enter_context(torch._C.DisableTorchFunction())
+        try:
+            yield
+        except Exception as error:
+            recorder.trouble(where, error)
+
+
+def _no_modes() -> AbstractContextManager[Any]:
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    return _disable_current_modes()
+
+
+def _rank() -> tuple[int, int]:
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    try:
+        return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    except ValueError:
+        return 0, 1
+
+
+def _leave_environment(settings: Settings) -> None:
+    """Take our variables away, so that what this process starts is not recorded and sees the user's values."""
+    os.environ.pop(VARIABLE, None)
+    path = os.environ.get("PYTHONPATH")
+    if path is not None and settings.bootstrap:
+        rest = [part for part in path.split(os.pathsep) if part != settings.bootstrap]
+        if rest:
+            os.environ["PYTHONPATH"] = os.pathsep.join(rest)
+        else:
+            del os.environ["PYTHONPATH"]
+
+
+def _read_inside(names: tuple[str, ...]) -> tuple[Setting, ...]:
+    from bisect_diverge.environment.read import read_inside
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return read_inside(names)
+
+
+def _read_again(start: tuple[Setting, ...]) -> tuple[Setting, ...]:
+    from bisect_diverge.environment.read import read_again
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return read_again(start)
+    except Exception:
+        return ()
+
+
+def _reason(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def say(text: str) -> None:
+    """Tell the user something, beside the script's own output."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.__stderr__.write(f"bd: {text}\n")  # type: ignore[union-attr]
+        sys.__stderr__.flush()  # type: ignore[union-attr]
+
+
+def human_bytes(count: int) -> str:
+    """Return a size for people: 1536 is ``1.5 KiB``."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" or size == int(size) else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+FLAG_HOOKED = int(Flag.HOOKED)
+FLAG_RECOMPUTE = int(Flag.RECOMPUTE)
+FLAG_SKIPPED = int(Flag.SKIPPED)
