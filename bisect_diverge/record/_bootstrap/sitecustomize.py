@@ -65,5 +65,7 @@ _settings = os.environ.get("BISECT_DIVERGE_RECORD")
 try:
     _chain()
 finally:
-    if _settings:
+    if _settings and "torch" in sys.modules:  # a .pth file was there before us
+        _start()
+    elif _settings:
         sys.meta_path.insert(0, _WhenTorchIsImported())
