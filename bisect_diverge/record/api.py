@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,7 +51,7 @@ def record(
     if capture not in set(Capture):
         raise UsageError(f"capture is 'full' or 'digest', not {capture!r}")
     run = prepare_directory(Path(path), force=force)
-    outside, patch = read_outside(Path.cwd(), (), [Path(entry) for entry in data], (), ())
+    outside, patch = read_outside(Path.cwd(), sys.argv, [Path(entry) for entry in data], (), ())
     if patch is not None:
         (run / "source.patch").write_bytes(patch)
     options = RecordOptions(

@@ -133,7 +133,7 @@ def _begin(recorder: Recorder, module: torch.nn.Module, args: Any, frame: FrameT
     if parent is not None and _inside_wrapper(parent, call):
         call.root, call.passage, call.info = parent.root, parent.passage, parent.info
         call.call, call.phase = parent.call, parent.phase
-    elif _is_compiled_graph(module, parent, frame):
+    elif _is_compiled_graph(module, frame):
         pass
     elif parent is not None and parent.passage is not None:
         call.root, call.passage, call.phase = parent.root, parent.passage, parent.phase
@@ -151,22 +151,19 @@ def _inside_wrapper(parent: _Call, call: _Call) -> bool:
     return parent.target is call.target and (parent.module is not parent.target or parent.transparent)
 
 
-def _is_compiled_graph(module: torch.nn.Module, parent: _Call | None, frame: FrameType) -> bool:
-    """Whether a module is a graph that torch.compile made, called by its own machinery."""
-    graph = module.__dict__.get("graph")
-    if graph is None or getattr(graph, "_tracer_cls", 0) is not None or "GraphModule" not in type(module).__name__:
+_MACHINERY = tuple(str(Path(torch.__file__).parent / part) for part in ("_functorch", "_dynamo", "_inductor"))
+_DOORS = (nn_module.__file__, str(Path(torch.__file__).parent / "fx"))
+"""Frames between a graph's caller and our hook."""
+
+
+def _is_compiled_graph(module: torch.nn.Module, frame: FrameType) -> bool:
+    """Whether a module is a graph that torch.compile made, called by its own machinery: not a module of the user's."""
+    if not isinstance(module, torch.fx.GraphModule):
         return False
-    if parent is not None and parent.module is not parent.target:
-        return True
     caller: FrameType | None = frame
-    for _ in range(12):
-        if caller is None:
-            return False
-        name = caller.f_code.co_filename
-        if "_functorch" in name or "_dynamo" in name or "_inductor" in name:
-            return True
+    while caller is not None and caller.f_code.co_filename.startswith(_DOORS):
         caller = caller.f_back
-    return False
+    return caller is not None and caller.f_code.co_filename.startswith(_MACHINERY)
 
 
 def _enter(recorder: Recorder, call: _Call, parent: _Call) -> None:

@@ -18,7 +18,7 @@ from bisect_diverge.record.recorder import BACKWARD, FORWARD, Recorder, quiet
 class _OnGradient:
     """The hook of one output tensor; knows its address, holds no tensor."""
 
-    __slots__ = ("call", "info", "micro_batch", "name", "recorder", "site", "slot", "step")
+    __slots__ = ("call", "info", "micro_batch", "name", "recorder", "site", "slot")
 
     __torch_unserializable__ = True  # torch would warn when the user saves a tensor that has a hook
 
@@ -39,7 +39,6 @@ class _OnGradient:
         self.call = call
         self.slot = slot
         self.site = site
-        self.step = recorder.steps.step
 
     def __call__(self, gradient: Any) -> None:
         recorder = self.recorder
@@ -47,8 +46,8 @@ class _OnGradient:
             return
         with quiet(recorder, "a gradient"):
             recorder.count("gradient hooks called")
-            # A graph kept over an update: its gradients have no place in the step they were made for.
-            if recorder.steps.step == self.step and recorder.steps.recording:
+            # The step is the one in which the gradient arrives: a GAN's generator gets its own a step later.
+            if recorder.steps.recording:
                 recorder.add(
                     BACKWARD,
                     self.micro_batch,

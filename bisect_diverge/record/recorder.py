@@ -103,6 +103,7 @@ class Recorder:
         info: ModuleInfo | None = None,
         edge: bool = False,
         mark: Mark | None = None,
+        step: int | None = None,
     ) -> None:
         """Record one leaf at an address.
 
@@ -118,6 +119,7 @@ class Recorder:
             info: Where the number of `name` is kept between calls.
             edge: Whether other rows may come from this tensor, and it from them.
             mark: What was noted of the tensor when the row was postponed.
+            step: Step of a row that was postponed; None: the current one.
         """
         taken = leaf if isinstance(leaf, Captured) else capture(leaf)
         writer = self._writer
@@ -131,7 +133,7 @@ class Recorder:
         tensor = leaf if edge and isinstance(leaf, torch.Tensor) else None
         row = writer.add(
             taken.digest,
-            self.steps.step,
+            self.steps.step if step is None else step,
             micro_batch,
             phase,
             number,
@@ -175,8 +177,9 @@ class Recorder:
         kept = taken._replace(data=data)
         mark = self.edges.mark(leaf) if edge and isinstance(leaf, torch.Tensor) else None
         del leaf  # no reference past the hook
+        step = self.steps.step
         self._pending.append(
-            lambda: self.add(phase, micro_batch, name, call, slot, kept, site=site, flags=flags, mark=mark)
+            lambda: self.add(phase, micro_batch, name, call, slot, kept, site=site, flags=flags, mark=mark, step=step)
         )
 
     def count(self, what: str, by: int = 1) -> None:
@@ -230,10 +233,12 @@ class Recorder:
     # -- the file ----------------------------------------------------------------------------------------------
 
     def _open(self, root: Root) -> None:
+        from bisect_diverge.environment.arguments import mask_argv
+
         rank, world = _rank()
         record = RunRecord(
-            command=self.settings.command,
-            argv=tuple(sys.argv),
+            command=tuple(mask_argv(self.settings.command)),
+            argv=tuple(mask_argv(sys.argv)),
             cwd=str(Path.cwd()),
             started=datetime.now().astimezone().isoformat(timespec="seconds"),
             rank=rank,
@@ -265,7 +270,12 @@ class Recorder:
             path = rank_path(Path(self.settings.run), rank, occurrence)
             try:
                 return RunWriter(
-                    path, self._record, keep_bytes=keep, digest_algorithm=ALGORITHM, on_budget=self._on_budget
+                    path,
+                    self._record,
+                    keep_bytes=keep,
+                    digest_algorithm=ALGORITHM,
+                    on_budget=self._on_budget,
+                    lock=self.lock,
                 )
             except FileExistsError:  # a second process of this rank
                 continue
@@ -313,7 +323,9 @@ class Recorder:
             aliases: dict[str, list[str]] = {}
             for root in self.roots:
                 aliases.update(root.aliases)
-            environment = self._record.environment.merged((*self._later(), *_read_again(self._started)))
+            environment = self._record.environment.merged(
+                (*self._later(), *_read_again(self._started, Path(self._record.cwd)))
+            )
             self._writer.update(
                 self._record.with_(
                     environment=environment,
@@ -419,13 +431,13 @@ def _read_inside(names: tuple[str, ...]) -> tuple[Setting, ...]:
         return read_inside(names)
 
 
-def _read_again(start: tuple[Setting, ...]) -> tuple[Setting, ...]:
+def _read_again(start: tuple[Setting, ...], cwd: Path) -> tuple[Setting, ...]:
     from bisect_diverge.environment.read import read_again
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return read_again(start)
+            return read_again(start, cwd)
     except Exception:
         return ()
 

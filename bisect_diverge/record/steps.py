@@ -75,6 +75,10 @@ class Steps:
         self._counts[kind, name] = number + 1
         return number
 
+    def seen(self, kind: str, name: str) -> int:
+        """Return how many things of a kind and name there were in this step."""
+        return self._counts.get((kind, name), 0)
+
     def _inside(self) -> bool:
         if self._window is None:
             return True

@@ -64,12 +64,12 @@ class Updates:
         if torch.compiler.is_compiling() or not self._recorder.active:
             return
         with quiet(self._recorder, "an optimizer update"):
-            known = self._known.get(id(optimizer)) or self._begin(optimizer)
+            known = self._begin(optimizer)  # again: a closure's forward has moved the step on
             if self._recording():
                 if _has_closure(args, kwargs):
                     self._gradients(optimizer, known, 0)
                 self._results(optimizer, known, FLAG_SKIPPED if _found_inf(optimizer) else 0)
-            self._end()
+            self._end(known)
 
     def _skipped(self, optimizer: torch.optim.Optimizer) -> None:
         """GradScaler left an update out: it counts all the same, and its rows say so."""
@@ -79,10 +79,10 @@ class Updates:
                 self._values(optimizer, known, FLAG_SKIPPED)
                 self._gradients(optimizer, known, FLAG_SKIPPED)
                 self._results(optimizer, known, FLAG_SKIPPED)
-            self._end()
+            self._end(known)
 
     def _recording(self) -> bool:
-        return self._recorder.opened and self._recorder.steps.recording
+        return self._recorder.steps.recording
 
     def _begin(self, optimizer: torch.optim.Optimizer) -> _Known:
         known = self._known.get(id(optimizer))
@@ -92,12 +92,12 @@ class Updates:
             known = _Known(optimizer, names.unique(variable) if variable else names.numbered("opt"))
             self._known[id(optimizer)] = known
             self._note_kernels(optimizer, known)
-        known.calls = self._recorder.steps.count("update", known.name)
-        self._name_parameters(optimizer, known)
+        known.calls = self._recorder.steps.seen("update", known.name)
         return known
 
-    def _end(self) -> None:
+    def _end(self, known: _Known) -> None:
         recorder = self._recorder
+        recorder.steps.count("update", known.name)
         if self._recording():
             self._buffers()
             recorder.generators(recorder.steps.count("boundary", ""))
@@ -120,6 +120,7 @@ class Updates:
                     self._row(known, f"group{index}", str(key) if lone else path, leaf, flags)
 
     def _gradients(self, optimizer: torch.optim.Optimizer, known: _Known, flags: int) -> None:
+        self._name_parameters(optimizer, known)
         for parameter, fqn in self._parameters(optimizer, known):
             self._row(known, fqn, "grad", parameter.grad, flags)
 

@@ -1,0 +1,66 @@
+"""Configuration: the script's command line flag by flag, and variables that training scripts read."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bisect_diverge.environment.arguments import split
+from bisect_diverge.environment.knobs import Variable, setting
+from bisect_diverge.environment.secrets import MASKED, is_secret
+from bisect_diverge.model.environment import Layer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bisect_diverge.model.environment import Setting
+
+VARIABLES: tuple[Variable, ...] = (
+    Variable("ACCELERATE_*", "what accelerate launch asks for: mixed precision, accumulation, ..."),
+    Variable("FSDP_*", "FSDP as accelerate configures it"),
+    Variable("DEEPSPEED_*", "DeepSpeed"),
+    Variable("DS_*", "DeepSpeed"),
+    Variable("MIXED_PRECISION", "mixed precision"),
+    Variable("PL_*", "Lightning"),
+    Variable("HYDRA_*", "Hydra"),
+    Variable("HF_*", "Hugging Face libraries"),
+    Variable("TRANSFORMERS_*", "transformers"),
+    Variable("DIFFUSERS_*", "diffusers"),
+    Variable("TOKENIZERS_PARALLELISM", "threads of tokenizers"),
+    Variable("WANDB_MODE", "whether the tracker is on"),
+    Variable("WANDB_DISABLED", "whether the tracker is on"),
+    Variable("BATCH_SIZE", "a name that scripts use"),
+    Variable("CONFIG", "a name that scripts use"),
+    Variable("CONFIG_FILE", "a name that scripts use"),
+    Variable("CONFIG_PATH", "a name that scripts use"),
+    Variable("DEBUG", "a name that scripts use"),
+    Variable("EPOCHS", "a name that scripts use"),
+    Variable("LEARNING_RATE", "a name that scripts use"),
+    Variable("LR", "a name that scripts use"),
+    Variable("MODEL_NAME", "a name that scripts use"),
+    Variable("NUM_WORKERS", "a name that scripts use"),
+)
+
+
+def read(argv: Sequence[str] | None = None, cwd: Path | None = None) -> Iterator[Setting]:
+    """Yield the program and its arguments.
+
+    Args:
+        argv: Command line, program first; None: this process's.
+        cwd: Directory that the program's path is given relative to; None: the present one.
+    """
+    argv = sys.argv if argv is None else argv
+    if argv and argv[0]:
+        yield setting(Layer.CONFIGURATION, "argv.program", _program(argv[0], cwd), resolved=False)
+    for argument in split(argv[1:]):
+        value = MASKED if is_secret(argument.name, argument.value) else argument.value
+        yield setting(Layer.CONFIGURATION, f"argv.{argument.name}", value, resolved=False)
+
+
+def _program(path: str, cwd: Path | None) -> str:
+    """Return the program's path below the working directory, else its name: a checkout may be moved."""
+    try:
+        return str(Path(path).resolve().relative_to((cwd or Path.cwd()).resolve()))
+    except (ValueError, OSError):
+        return Path(path).name

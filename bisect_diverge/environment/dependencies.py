@@ -1,0 +1,78 @@
+"""Dependencies: every installed distribution with its version, and what decides which are found."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bisect_diverge.environment.knobs import Variable, setting
+from bisect_diverge.model.environment import Layer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bisect_diverge.model.environment import Setting
+
+VARIABLES: tuple[Variable, ...] = (
+    Variable("PYTHONPATH", "directories searched before the installed packages"),
+    Variable("PYTHONNOUSERSITE", "whether the user's own packages are left out"),
+    Variable("PYTHONUSERBASE", "where the user's own packages are"),
+    Variable("PYTHONHOME", "where Python's own library is"),
+    Variable("TORCH_DEVICE_BACKEND_AUTOLOAD", "whether torch loads plug-ins"),
+    Variable("LD_PRELOAD", "libraries loaded before all others"),
+    Variable("LD_LIBRARY_PATH", "directories searched for libraries first"),
+)
+
+OURS = "bisect-diverge"
+"""The recorder is no part of the run that it records."""
+
+_FOLDER = re.compile(r"(?P<name>.+?)-(?P<version>\d[^-]*)(-py[\d.]+)?\.(dist|egg)-info", re.IGNORECASE)
+
+
+def read(path: Sequence[str] | None = None) -> Iterator[Setting]:
+    """Yield each distribution on a search path, the first of each name: that is the one imported.
+
+    Names and versions come from the folders' names (``numpy-2.4.6.dist-info``), read from the metadata only
+    where those do not tell: `importlib.metadata` takes 30 ms to import and opens every file.
+
+    Args:
+        path: Directories; None: ``sys.path``.
+    """
+    found: dict[str, str] = {}
+    for directory in sys.path if path is None else path:
+        try:
+            names = os.listdir(directory or ".")  # noqa: PTH208 - sys.path may hold an empty text
+        except OSError:
+            continue
+        for folder in sorted(names):
+            if not folder.endswith((".dist-info", ".egg-info")):
+                continue
+            with contextlib.suppress(OSError):
+                name, version = _distribution(directory, folder)
+                if name:
+                    found.setdefault(re.sub(r"[-_.]+", "-", name).lower(), version)
+    found.pop(OURS, None)
+    for name in sorted(found):
+        yield setting(Layer.DEPENDENCIES, name, found[name], resolved=False)
+
+
+def _distribution(directory: str, folder: str) -> tuple[str, str]:
+    """Return name and version of a distribution; the name is empty when it cannot be told."""
+    match = _FOLDER.fullmatch(folder)
+    if match:
+        return match["name"], match["version"]
+    fields = {"Name": "", "Version": ""}
+    place = Path(directory) / folder
+    for metadata in (place / "METADATA", place / "PKG-INFO", place):
+        if metadata.is_file():
+            head, _, _ = metadata.read_text(encoding="utf-8", errors="replace").partition("\n\n")
+            for line in head.splitlines():
+                key, _, value = line.partition(":")
+                if key in fields:
+                    fields[key] = value.strip()
+            break
+    return fields["Name"], fields["Version"]

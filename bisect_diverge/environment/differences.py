@@ -1,0 +1,236 @@
+"""What differs between two environments, resolved values listed under the inputs that explain them."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from bisect_diverge.environment.knobs import NOT_READ
+from bisect_diverge.environment.read import AT_END
+from bisect_diverge.environment.seeds import RANDOM
+from bisect_diverge.environment.source import END_MARK
+from bisect_diverge.model.environment import Difference, Environment, Layer, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LAYERS = list(Layer)
+
+MODULE = "module:*"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One row of the table: knobs that explain others when both differ."""
+
+    by: str
+    """``layer:knob`` with ``*`` and ``?``."""
+    what: tuple[str, ...]
+    """``layer:knob`` of the resolved values that it explains."""
+    one_sided: bool = False
+    """Explains only a value that one of the two runs does not have."""
+
+
+_THREADS = (
+    "hardware:threads.*",
+    "hardware:blas.*.threads",
+    "hardware:openmp.*.threads",
+    "hardware:mkl.dynamic",
+)
+_TORCH = ("runtime:torch.*", "runtime:cudnn", "runtime:nccl", "kernels:mkl.cbwr", "kernels:quantized.engine")
+_ACCELERATORS = ("hardware:accelerators", "hardware:accelerator.models", "runtime:cuda.driver")
+
+EXPLANATIONS: tuple[Explanation, ...] = (
+    Explanation("source:commit", ("source:tree", "source:module:*", "source:uncommitted.*")),
+    Explanation("source:uncommitted", ("source:tree", "source:module:*", "source:uncommitted.*")),
+    Explanation("source:repository", ("source:tree", "source:module:*", "source:uncommitted.*")),
+    Explanation("source:file:*", ("source:module:*",)),
+    Explanation("features:file:*", ("source:module:*", "source:tree")),
+    Explanation("configuration:argv.program", ("source:module:*",)),
+    Explanation("dependencies:torch", _TORCH),
+    Explanation("dependencies:torch", ("kernels:*", "hardware:threads.mkl", "hardware:mkl.dynamic"), one_sided=True),
+    Explanation("dependencies:nvidia-*", ("runtime:cudnn", "runtime:nccl", "runtime:torch.cuda")),
+    Explanation("dependencies:numpy", ("runtime:numpy.version", "kernels:numpy.*", "*:blas.numpy.*")),
+    Explanation("dependencies:scipy", ("*:blas.scipy.*",)),
+    Explanation("dependencies:scikit-learn", ("hardware:openmp.scikit_learn.*",)),
+    Explanation("dependencies:opt-einsum", ("kernels:opt_einsum", "kernels:opt_einsum.*")),
+    Explanation("dependencies:PYTHONPATH", ("runtime:*.version", "source:module:*")),
+    Explanation("runtime:python.version", ("runtime:python.build", "seeds:hash.salt")),
+    Explanation("runtime:python.implementation", ("runtime:python.build", "seeds:hash.salt")),
+    Explanation("runtime:PYTHONOPTIMIZE", ("runtime:python.flags",)),
+    Explanation("runtime:PYTHONUTF8", ("runtime:python.flags", "runtime:encoding")),
+    Explanation("dependencies:PYTHONNOUSERSITE", ("runtime:python.flags",)),
+    Explanation("runtime:LANG", ("runtime:locale", "runtime:encoding")),
+    Explanation("runtime:LC_*", ("runtime:locale", "runtime:encoding")),
+    Explanation("runtime:TZ", ("runtime:timezone",)),
+    Explanation("runtime:container", ("runtime:system", "runtime:glibc")),
+    Explanation("hardware:OMP_*", _THREADS),
+    Explanation("hardware:GOMP_*", _THREADS),
+    Explanation("hardware:KMP_*", _THREADS),
+    Explanation("hardware:MKL_NUM_THREADS", _THREADS),
+    Explanation("hardware:MKL_DOMAIN_NUM_THREADS", _THREADS),
+    Explanation("hardware:MKL_DYNAMIC", _THREADS),
+    Explanation("hardware:OPENBLAS_NUM_THREADS", ("hardware:blas.*.threads",)),
+    Explanation("hardware:GOTO_NUM_THREADS", ("hardware:blas.*.threads",)),
+    Explanation("hardware:BLIS_NUM_THREADS", ("hardware:blas.*.threads",)),
+    Explanation("hardware:affinity", _THREADS),
+    Explanation("hardware:cpu.logical", ("hardware:affinity", *_THREADS)),
+    Explanation(
+        "hardware:cpu.model",
+        (
+            "kernels:cpu.capability",
+            "kernels:mkl.cbwr",
+            "kernels:numpy.cpu_features",
+            "kernels:blas.*.architecture",
+        ),
+    ),
+    Explanation("hardware:cpu.model", ("hardware:cpu.logical",)),
+    Explanation("hardware:CUDA_*", _ACCELERATORS),
+    Explanation("hardware:NVIDIA_VISIBLE_DEVICES", _ACCELERATORS),
+    Explanation("hardware:*_VISIBLE_DEVICES", _ACCELERATORS),
+    Explanation("hardware:accelerator.models", ("hardware:accelerators", "runtime:cuda.driver", "kernels:cuda.*")),
+    Explanation("kernels:ATEN_CPU_CAPABILITY", ("kernels:cpu.capability",)),
+    Explanation("kernels:MKL_CBWR", ("kernels:mkl.cbwr",)),
+    Explanation("kernels:MKL_ENABLE_INSTRUCTIONS", ("kernels:mkl.cbwr",)),
+    Explanation("kernels:NPY_*", ("kernels:numpy.cpu_features",)),
+    Explanation("kernels:OPENBLAS_CORETYPE", ("kernels:blas.*.architecture",)),
+    Explanation("kernels:TORCH_ALLOW_TF32_*", ("kernels:cuda.matmul.*", "kernels:matmul.precision")),
+    Explanation("kernels:TORCH_BLAS_*", ("kernels:cuda.blas",)),
+    Explanation("kernels:TORCH_LINALG_*", ("kernels:cuda.linalg",)),
+    Explanation("kernels:TORCH_COMPILE_DISABLE", ("kernels:compile.*",)),
+    Explanation("kernels:TORCHDYNAMO_*", ("kernels:compile.*",)),
+    Explanation("kernels:TORCHINDUCTOR_*", ("kernels:inductor.*",)),
+    Explanation("seeds:PYTHONHASHSEED", ("seeds:hash.*",)),
+)
+"""Which input explains which resolved value. The script's flags are not here: no name tells what one does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotCompared:
+    """A knob of which nobody can say whether it differs."""
+
+    layer: Layer
+    knob: str
+    why: str
+    """Reason, for people."""
+
+    def to_json(self) -> dict[str, str]:
+        """Return the row as plain JSON values."""
+        return {"layer": str(self.layer), "knob": self.knob, "why": self.why}
+
+
+_Key = tuple[Layer, str, bool]
+
+
+def differences(a: Environment, b: Environment) -> tuple[Difference, ...]:
+    """Return what differs, by layer and knob.
+
+    An entry is a unit: a requested input, or a resolved value that no requested input explains. Resolved
+    values that an entry explains are listed under it, under each entry that does where there are several.
+    """
+    values_a, values_b = _values(a), _values(b)
+    _align_ends(values_a, values_b)
+    found: dict[_Key, Difference] = {}
+    for key in sorted({*values_a, *values_b}, key=_order):
+        one, other = values_a.get(key), values_b.get(key)
+        if one != other:
+            found[key] = Difference(layer=key[0], knob=key[1], a=one, b=other)
+    parents = {key: [by for by in found if by != key and key[2] and _explains(by, found[key])] for key in found}
+    entries = [key for key in found if not parents[key]]
+    evidence: dict[_Key, list[_Key]] = defaultdict(list)
+    for key in found:
+        for entry in _origins(key, parents):
+            if entry != key:
+                evidence[entry].append(key)
+    return tuple(
+        Difference(
+            layer=found[key].layer,
+            knob=found[key].knob,
+            a=found[key].a,
+            b=found[key].b,
+            resolved=tuple(found[k] for k in evidence[key]),
+        )
+        for key in entries
+    )
+
+
+def not_compared(a: Environment, b: Environment) -> tuple[NotCompared, ...]:
+    """Return the knobs that look equal but are not known to be."""
+    other = {(s.layer, s.knob, s.resolved): s for s in b.settings}
+    found = []
+    for setting in sorted(a.settings, key=lambda s: _order((s.layer, s.knob, s.resolved))):
+        partner = other.get((setting.layer, setting.knob, setting.resolved))
+        if partner is None or partner.value != setting.value:
+            continue
+        why = _why_not_compared(setting)
+        if why:
+            found.append(NotCompared(layer=setting.layer, knob=setting.knob, why=why))
+    return tuple(found)
+
+
+def _why_not_compared(setting: Setting) -> str:
+    if setting.masked:
+        return "masked on both sides"
+    if setting.value.startswith(NOT_READ):
+        return setting.value
+    if setting.knob == "hash.randomization" and setting.value == RANDOM:
+        return "another salt in every process; PYTHONHASHSEED fixes it"
+    return ""
+
+
+def _values(environment: Environment) -> dict[_Key, str]:
+    return {(s.layer, s.knob, s.resolved): s.value for s in environment.settings}
+
+
+def _align_ends(a: dict[_Key, str], b: dict[_Key, str]) -> None:
+    """Make what was read at the end of a run comparable.
+
+    A run that did not get there has no such settings: then the other's mean nothing. A knob that did not
+    change has none either: then its value at the start is that at the end.
+    """
+    mark = (Layer.SOURCE, END_MARK, True)
+    whole = mark in a and mark in b
+    for values, other in ((a, b), (b, a)):
+        values.pop(mark, None)
+        for key in [k for k in values if k[1].endswith(AT_END) or fnmatchcase(k[1], MODULE)]:
+            if not whole:
+                del values[key]
+            elif key[1].endswith(AT_END) and key not in other:
+                start = key[1].removesuffix(AT_END)
+                at_start = other.get((key[0], start, True), other.get((key[0], start, False)))
+                if at_start is not None:
+                    other[key] = at_start
+
+
+def _explains(by: _Key, what: Difference) -> bool:
+    knob = f"{what.layer}:{what.knob.removesuffix(AT_END)}"
+    name = f"{by[0]}:{by[1].removesuffix(AT_END)}"
+    if name == knob:  # a variable and what the script made of it; a value and the same at the end
+        return not by[1].endswith(AT_END) and (not by[2] or what.knob.endswith(AT_END))
+    one_sided = what.a is None or what.b is None
+    return any(
+        fnmatchcase(name, row.by) and (one_sided or not row.one_sided) and any(fnmatchcase(knob, w) for w in row.what)
+        for row in EXPLANATIONS
+    )
+
+
+def _origins(key: _Key, parents: dict[_Key, list[_Key]]) -> Iterable[_Key]:
+    """Return the entries that explain a difference, through others if need be; itself if it is one."""
+    todo, seen, entries = [key], {key}, []
+    while todo:
+        current = todo.pop()
+        if not parents[current]:
+            entries.append(current)
+        for parent in parents[current]:
+            if parent not in seen:
+                seen.add(parent)
+                todo.append(parent)
+    return entries
+
+
+def _order(key: _Key) -> tuple[int, list[tuple[int, str]], bool]:
+    parts = re.findall(r"\d+|\D+", key[1])
+    return LAYERS.index(key[0]), [(int(p), "") if p.isdigit() else (-1, p) for p in parts], key[2]

@@ -1,0 +1,43 @@
+"""Content hashes of files, streamed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import xxhash
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BLOCK = 1 << 20
+SAMPLE = 64 << 10
+
+
+def hash_bytes(data: bytes) -> str:
+    """Return the hash of bytes as text."""
+    return f"xxh3:{xxhash.xxh3_128_hexdigest(data)}"
+
+
+def hash_file(path: Path, *, sampled: bool = False) -> str:
+    """Return the hash of a file's content as text.
+
+    Args:
+        path: The file.
+        sampled: Read the first, middle and last 64 KiB and the size only; the text says so.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    state = xxhash.xxh3_128()
+    with path.open("rb", buffering=0) as file:
+        size = file.seek(0, 2)
+        if sampled and size > 3 * SAMPLE:
+            state.update(str(size).encode())
+            for offset in (0, size // 2, size - SAMPLE):
+                file.seek(offset)
+                state.update(file.read(SAMPLE))
+            return f"xxh3-sampled:{state.hexdigest()}"
+        file.seek(0)
+        while block := file.read(BLOCK):
+            state.update(block)
+    return f"xxh3:{state.hexdigest()}"

@@ -1,0 +1,180 @@
+"""Watches the functions that give a seed to a generator.
+
+Each is replaced by a wrapper that calls it and notes the seed: same result, same exceptions, same signature,
+nothing drawn. What cannot be wrapped without being noticed is left alone: methods of ``torch.Generator`` and
+the classes ``numpy.random.RandomState`` and ``random.Random`` (the first two cannot be changed, and a
+wrapped class would fail ``isinstance``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import operator
+import os
+import sys
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bisect_diverge.environment.hardware import loader_setting
+from bisect_diverge.environment.kernels import optimizer_setting
+from bisect_diverge.environment.seeds import seed_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["loader_setting", "optimizer_setting", "seed_settings", "watch_numpy", "watch_setters"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setter:
+    """A function that gives a seed to a generator."""
+
+    knob: str
+    """Name of the knob."""
+    name: str
+    """Attribute that holds the function."""
+    modules: tuple[str, ...]
+    """Modules that hold it. torch's hold one object under two names, and torch.compile relies on that."""
+
+
+SETTERS: tuple[Setter, ...] = (
+    Setter("random.seed", "seed", ("random",)),
+    Setter("torch.manual_seed", "manual_seed", ("torch", "torch.random")),
+    Setter("torch.cuda.manual_seed", "manual_seed", ("torch.cuda", "torch.cuda.random")),
+    Setter("torch.cuda.manual_seed_all", "manual_seed_all", ("torch.cuda", "torch.cuda.random")),
+    Setter("torch.mps.manual_seed", "manual_seed", ("torch.mps",)),
+    Setter("torch.xpu.manual_seed", "manual_seed", ("torch.xpu", "torch.xpu.random")),
+    Setter("torch.xpu.manual_seed_all", "manual_seed_all", ("torch.xpu", "torch.xpu.random")),
+)
+"""Setters of the standard library and of torch."""
+
+NUMPY_SETTERS: tuple[Setter, ...] = (
+    Setter("numpy.random.seed", "seed", ("numpy.random", "numpy.random.mtrand")),
+    Setter("numpy.random.default_rng", "default_rng", ("numpy.random", "numpy.random._generator")),
+)
+"""Setters of numpy."""
+
+_inside = threading.local()
+"""Whether this thread is inside a setter: torch.manual_seed calls the others, which the script did not."""
+
+
+def watch_setters(note: Callable[[str, str], None]) -> Callable[[], None]:
+    """Note every call of a seed setter of the standard library, torch and numpy, as far as they are imported.
+
+    Args:
+        note: Called after each successful call with the knob and the seed as text; what it raises is dropped.
+
+    Returns:
+        A function that puts everything back.
+    """
+    return _watch((*SETTERS, *NUMPY_SETTERS), note)
+
+
+def watch_numpy(note: Callable[[str, str], None]) -> Callable[[], None]:
+    """Do for numpy what `watch_setters` does; to be called when numpy is imported after that."""
+    return _watch(NUMPY_SETTERS, note)
+
+
+def _watch(setters: Iterable[Setter], note: Callable[[str, str], None]) -> Callable[[], None]:
+    undo: list[Callable[[], None]] = []
+    watching = [note]
+    for setter in setters:
+        wrappers: dict[int, Any] = {}
+        for name in setter.modules:
+            module = _module(name)
+            original = getattr(module, setter.name, None)
+            if original is None or getattr(original, "_bisect_diverge_watching", None):
+                continue
+            wrapper = wrappers.get(id(original))
+            if wrapper is None:
+                wrapper = wrappers[id(original)] = _wrap(setter.knob, original, watching)
+                undo.append(_register_for_script(original, wrapper))
+            setattr(module, setter.name, wrapper)
+            undo.append(functools.partial(_put_back, module, setter.name, wrapper, original))
+
+    def unwatch() -> None:
+        watching.clear()  # what torch.compile wrapped again stays in place, and is silent from here on
+        while undo:
+            undo.pop()()
+
+    return unwatch
+
+
+def _module(name: str) -> Any:
+    """Return a module if the process has it; numpy loads its generators only when they are first used."""
+    if name in sys.modules or name == "random" or (name.startswith("numpy.") and "numpy" in sys.modules):
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(name)
+    return None
+
+
+def _wrap(knob: str, original: Any, watching: list[Callable[[str, str], None]]) -> Any:
+    """Return a function that does what `original` does and notes the seed while `watching` is not empty."""
+    pid = os.getpid()
+
+    @functools.wraps(original)
+    def seeded(*args: Any, **kwargs: Any) -> Any:
+        # Where torch.compile traces into this function it must find nothing but the original.
+        compiler = sys.modules.get("torch.compiler")
+        if compiler is not None and compiler.is_compiling():
+            return original(*args, **kwargs)
+        if not watching or getattr(_inside, "setter", False) or os.getpid() != pid:
+            return original(*args, **kwargs)
+        _inside.setter = True
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            _inside.setter = False
+        try:
+            watching[0](knob, _seed_text(args, kwargs))
+        except Exception:
+            return result
+        return result
+
+    # functools.wraps took the bound method's qualified name, by which pickle would not find this function.
+    seeded.__qualname__ = seeded.__name__
+    seeded._bisect_diverge_watching = watching  # type: ignore[attr-defined]
+    return seeded
+
+
+def _seed_text(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Return the seed as text: a number or word as it is, of anything else the type and the numbers in it."""
+    seed = args[0] if args else next((kwargs[name] for name in ("seed", "a") if name in kwargs), None)
+    if seed is None:
+        return "fresh entropy"
+    if isinstance(seed, bool | float | str | bytes | bytearray):
+        return repr(seed)
+    try:
+        return str(operator.index(seed))
+    except TypeError:
+        pass
+    if isinstance(seed, list | tuple):
+        return f"[{', '.join(_seed_text((item,), {}) for item in seed)}]"
+    if type(seed).__module__.partition(".")[0] == "numpy" and hasattr(seed, "tolist"):
+        return _seed_text((seed.tolist(),), {})
+    entropy = getattr(seed, "entropy", None)
+    known = "" if entropy is None else f"({_seed_text((entropy,), {})})"
+    return f"{type(seed).__name__}{known}"
+
+
+def _register_for_script(original: Any, wrapper: Any) -> Callable[[], None]:
+    """Tell TorchScript that the wrapper is the operator that it takes the original for, if it does.
+
+    Its table is keyed by the function's address; where it is not built yet it will find the wrapper by
+    itself.
+    """
+    builtins = sys.modules.get("torch.jit._builtins")
+    table = getattr(builtins, "_builtin_table", None)
+    if not isinstance(table, dict) or id(original) not in table:
+        return lambda: None
+    table[id(wrapper)] = table[id(original)]
+    return lambda: table.pop(id(wrapper), None)
+
+
+def _put_back(module: Any, name: str, wrapper: Any, original: Any) -> None:
+    """Put the original back, unless something else has been put there since (torch.compile's own wrapper)."""
+    if getattr(module, name, None) is wrapper:
+        setattr(module, name, original)

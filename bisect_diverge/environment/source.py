@@ -1,0 +1,325 @@
+"""Source: the commit, what is not committed, and the content of every module that was imported."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from bisect_diverge.environment.hashing import hash_bytes, hash_file
+from bisect_diverge.environment.knobs import NOT_READ, setting
+from bisect_diverge.environment.patch import mask_patch
+from bisect_diverge.model.environment import Layer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bisect_diverge.model.environment import Setting
+
+SECONDS = 5.0
+"""Time that all git commands together may take; usually it is 0.05."""
+PATCH_BYTES = 16 << 20
+"""Largest patch that is kept, and searched for credentials."""
+UNTRACKED_BYTES = 1 << 20
+"""Largest untracked file that counts as source."""
+UNTRACKED_FILES = 5000
+
+CODE = frozenset(
+    {
+        ".py",
+        ".pyi",
+        ".pyx",
+        ".pxd",
+        ".c",
+        ".cc",
+        ".cpp",
+        ".cxx",
+        ".h",
+        ".hpp",
+        ".cu",
+        ".cuh",
+        ".hip",
+        ".rs",
+        ".sh",
+    }
+)
+"""Suffixes of untracked files that count as source. Others are outputs of runs more often than inputs; they
+count when the command names them."""
+
+SKIPPED_FOLDERS = frozenset(
+    {
+        "__pycache__", "node_modules", "site-packages", "dist-packages", "wandb", "mlruns", "lightning_logs",
+        "outputs", "multirun", "torch_compile_debug", ".ipynb_checkpoints", ".venv", "venv", ".tox", ".nox",
+    }
+)  # fmt: skip
+"""Folders whose untracked files are never source: packages, and copies that trackers make of it."""
+
+END_MARK = "modules"
+"""Knob that only a run that reached its end has."""
+
+
+def read_outside(cwd: Path, command: Sequence[str]) -> tuple[list[Setting], bytes | None]:
+    """Return the state of the working directory's repository and the patch of what is not committed.
+
+    Nothing of the user's is written: the changes are added to a copy of the index, their contents to a
+    temporary object store.
+    """
+    if shutil.which("git") is None:
+        return [_setting("repository", "none"), *_script(cwd, command)], None
+    git = _Git(cwd)
+    try:
+        top = git.text("rev-parse", "--show-toplevel")
+    except _GitError as error:
+        unknown = "not a git repository" not in str(error) and "work tree" not in str(error)
+        value = f"{NOT_READ}: {error}" if unknown else "none"
+        return [_setting("repository", value), *_script(cwd, command)], None
+    settings = [_setting("repository", "git")]
+    try:
+        git.cwd = Path(top)
+        state = _changes(git, _named_files(cwd, Path(top), command))
+    except (_GitError, OSError) as error:
+        settings += [_setting("commit", git.head or "none"), _setting("uncommitted", f"{NOT_READ}: {error}")]
+        return settings, None
+    settings.append(_setting("commit", git.head or "none"))
+    if not state.patch:
+        settings += [_setting("uncommitted", "none"), _setting("tree", state.tree, resolved=True)]
+        return settings, None
+    if len(state.patch) > PATCH_BYTES:
+        settings.append(_setting("uncommitted", hash_bytes(state.patch)))
+        settings.append(_setting("uncommitted.patch", f"not kept: {len(state.patch)} bytes", resolved=True))
+        return settings, None
+    masked = mask_patch(state.patch)
+    settings.append(_setting("uncommitted", hash_bytes(masked.patch)))
+    settings.append(_setting("uncommitted.files", ", ".join(state.files), resolved=True))
+    if masked.lines:
+        usable = "the patch still applies" if masked.applies else "the patch no longer applies"
+        settings.append(_setting("uncommitted.masked", f"{masked.lines} lines; {usable}", resolved=True))
+    else:
+        settings.append(_setting("tree", state.tree, resolved=True))
+    return settings, masked.patch
+
+
+_main_file = ""
+"""File of the main module; Python itself forgets it before the functions that run at exit are called."""
+
+
+def remember_main() -> None:
+    """Keep the name of the file that this process runs, for `read_modules`."""
+    global _main_file  # noqa: PLW0603 - one process runs one file
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    if isinstance(file, str):
+        _main_file = os.path.realpath(file)
+
+
+def read_modules(cwd: Path) -> Iterator[Setting]:
+    """Yield the content hash of every module loaded from below `cwd`, and at last how many there are.
+
+    Installed packages, the standard library and the recorder are left out: the dependencies tell the first
+    two.
+    """
+    root = os.path.realpath(cwd)
+    standard = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}
+    files: dict[str, str] = {}
+    folders: dict[str, str] = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or (name == "__main__" and _main_file)
+        if not isinstance(file, str) or name.partition(".")[0] in ("bisect_diverge", "sitecustomize"):
+            continue
+        folder, base = os.path.split(file)
+        if folder not in folders:
+            folders[folder] = os.path.realpath(folder)
+        path = os.path.join(folders[folder], base)  # noqa: PTH118 - thousands of modules at the end of a run
+        inside = path.startswith(root.rstrip(os.sep) + os.sep)
+        if not inside or any(path.startswith(place + os.sep) for place in standard):
+            continue
+        relative = os.path.relpath(path, root)
+        if not SKIPPED_FOLDERS.intersection(PurePosixPath(relative).parts):
+            files[relative] = path
+    count = 0
+    for relative in sorted(files):
+        try:
+            content = hash_file(Path(files[relative]))
+        except OSError:
+            continue
+        count += 1
+        yield _setting(f"module:{relative}", content, resolved=True)
+    yield _setting(END_MARK, str(count), resolved=True)
+
+
+def script_of(cwd: Path, command: Sequence[str]) -> Path | None:
+    """Return the Python file that a command runs: the first that exists, or the module after ``-m``."""
+    for index, token in enumerate(command):
+        if token == "-m" and index + 1 < len(command):
+            inner = cwd.joinpath(*command[index + 1].split("."))
+            for candidate in (inner / "__main__.py", inner.with_name(f"{inner.name}.py")):
+                if candidate.is_file():
+                    return candidate
+        elif token.endswith(".py") and (cwd / token).is_file():
+            return cwd / token
+    return None
+
+
+def _script(cwd: Path, command: Sequence[str]) -> Iterator[Setting]:
+    """Yield the script's content: all that is known of the source where there is no repository."""
+    try:
+        script = script_of(cwd, command)
+        if script is not None:
+            name = os.path.relpath(script, cwd)
+            name = script.name if name.startswith("..") else name
+            yield _setting(f"file:{name}", hash_file(script))
+    except (OSError, ValueError):
+        return
+
+
+def _setting(knob: str, value: str, *, resolved: bool = False) -> Setting:
+    return setting(Layer.SOURCE, knob, value, resolved=resolved)
+
+
+class _GitError(Exception):
+    """A git command failed or took too long."""
+
+
+@dataclass(slots=True)
+class _Git:
+    """Runs git within one time limit."""
+
+    cwd: Path
+    head: str = ""
+    """The commit; empty before the first."""
+    variables: dict[str, str] = field(default_factory=dict)
+    deadline: float = field(default_factory=lambda: time.monotonic() + SECONDS)
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        """Return a command's output.
+
+        Raises:
+            _GitError: if it fails or time is up.
+        """
+        variables = {
+            **os.environ,
+            "LC_ALL": "C",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_LITERAL_PATHSPECS": "1",
+            "GIT_NO_LAZY_FETCH": "1",
+            **self.variables,
+        }
+        command = [
+            "git",
+            "-c",
+            "core.fsmonitor=false",
+            "-c",
+            "core.safecrlf=false",
+            "-c",
+            "core.quotePath=false",
+        ]
+        try:
+            done = subprocess.run(
+                [*command, *arguments],
+                cwd=self.cwd,
+                env=variables,
+                input=stdin,
+                capture_output=True,
+                timeout=max(0.01, self.deadline - time.monotonic()),
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise _GitError(f"git {arguments[0]} took longer than {SECONDS:g} s") from error
+        except (OSError, ValueError) as error:
+            raise _GitError(f"git {arguments[0]}: {error}") from error
+        if done.returncode:
+            lines = done.stderr.decode("utf-8", "replace").splitlines() or [f"status {done.returncode}"]
+            raise _GitError(f"git {arguments[0]}: {lines[0]}")
+        return done.stdout
+
+    def text(self, *arguments: str) -> str:
+        """Return a command's output as one text."""
+        return os.fsdecode(self.run(*arguments)).removesuffix("\n")
+
+
+@dataclass(slots=True)
+class _State:
+    """The working tree as it is."""
+
+    tree: str
+    """Object name of its tree."""
+    patch: bytes
+    """What leads from the commit to it."""
+    files: list[str]
+    """Files in the patch, each with the letter that git gives the change."""
+
+
+def _changes(git: _Git, named: set[str]) -> _State:
+    """Return the working tree as if everything in it that is source had been committed."""
+    try:
+        git.head = git.text("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    except _GitError:
+        git.head = ""
+    index = git.cwd / git.text("rev-parse", "--git-path", "index")
+    objects = git.cwd / git.text("rev-parse", "--git-path", "objects")
+    untracked = _untracked(git, named)
+    with tempfile.TemporaryDirectory(prefix="bisect-diverge-") as folder:
+        scratch = Path(folder)
+        (scratch / "objects").mkdir()
+        if index.exists():
+            shutil.copyfile(index, scratch / "index")
+        others = os.environ.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
+        git.variables = {
+            "GIT_INDEX_FILE": str(scratch / "index"),
+            "GIT_OBJECT_DIRECTORY": str(scratch / "objects"),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects) + (f":{others}" if others else ""),
+        }
+        git.run("add", "--update", "--ignore-errors", ".")
+        if untracked:
+            paths = b"\0".join(os.fsencode(path) for path in untracked)
+            git.run("add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=paths)
+        tree = git.text("write-tree", "--missing-ok")
+        base = git.head or git.text("hash-object", "-t", "tree", os.devnull)
+        patch = git.run(
+            "diff-index", "--cached", "--patch", "--binary", "--full-index", "--no-renames", "--no-color",
+            "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/", base,
+        )  # fmt: skip
+        names = git.text("diff-index", "--cached", "--name-status", "--no-renames", "-z", base).split("\0")
+    files = [f"{letter} {name}" for letter, name in zip(names[::2], names[1::2], strict=False)]
+    return _State(tree, patch, files)
+
+
+def _untracked(git: _Git, named: set[str]) -> list[str]:
+    """Return the untracked files that are source: code by its suffix, anything that the command names."""
+    found = []
+    environments: dict[PurePosixPath, bool] = {}
+
+    def packaged(folder: PurePosixPath) -> bool:
+        if folder not in environments:
+            own = (git.cwd / folder / "pyvenv.cfg").exists() or folder.name in SKIPPED_FOLDERS
+            environments[folder] = own or (folder != folder.parent and packaged(folder.parent))
+        return environments[folder]
+
+    for path in os.fsdecode(git.run("ls-files", "--others", "--exclude-standard", "-z")).split("\0"):
+        pure = PurePosixPath(path)
+        if not path or (pure.suffix not in CODE and path not in named) or packaged(pure.parent):
+            continue
+        full = git.cwd / path
+        if full.is_file() and full.stat().st_size <= UNTRACKED_BYTES:
+            found.append(path)
+    return sorted(found)[:UNTRACKED_FILES]
+
+
+def _named_files(cwd: Path, top: Path, command: Sequence[str]) -> set[str]:
+    """Return the files below `top` that a command names, relative to it: ``--config new.yaml``."""
+    found = set()
+    for token in command:
+        try:
+            path = (cwd / token.rpartition("=")[2]).resolve()
+            if path.is_file():
+                found.add(path.relative_to(top.resolve()).as_posix())
+        except (OSError, ValueError):
+            continue
+    return found

@@ -1,0 +1,113 @@
+"""Environment variables: which are recorded, in which layer, and as what they were given.
+
+The allow-list is the union of the layers' tables; a name on no table is recorded only when the user names
+it. The *requested* value is the one that the process was started with; what the script itself made of it is
+a resolved value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bisect_diverge.environment import (
+    configuration,
+    dataset,
+    dependencies,
+    hardware,
+    kernels,
+    runtime,
+    seeds,
+)
+from bisect_diverge.environment.knobs import UNSET, Variable, setting
+from bisect_diverge.environment.secrets import MASKED, is_secret
+from bisect_diverge.model.environment import Layer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bisect_diverge.model.environment import Setting
+
+ALLOWED: dict[Layer, tuple[Variable, ...]] = {
+    Layer.DATASET: dataset.VARIABLES,
+    Layer.CONFIGURATION: configuration.VARIABLES,
+    Layer.DEPENDENCIES: dependencies.VARIABLES,
+    Layer.RUNTIME: runtime.VARIABLES,
+    Layer.HARDWARE: hardware.VARIABLES,
+    Layer.KERNELS: kernels.VARIABLES,
+    Layer.SEEDS: seeds.VARIABLES,
+}
+"""Every variable that is recorded, by layer."""
+
+EXCLUDED: tuple[Variable, ...] = (
+    Variable("TORCHELASTIC_*", "names of one launch: differ between any two"),
+    Variable("NCCL_COMM_ID", "address of one launch"),
+    Variable("NCCL_DEBUG_FILE", "an output"),
+    Variable("TORCH_LOGS_OUT", "an output"),
+    Variable("TORCH_TRACE", "an output"),
+    Variable("TORCH_COMPILE_DEBUG_DIR", "an output"),
+    Variable("TORCHINDUCTOR_CACHE_DIR", "a cache: fresh for every trial"),
+    Variable("TRITON_CACHE_DIR", "a cache: fresh for every trial"),
+    Variable("CUDA_CACHE_PATH", "a cache"),
+    Variable("PYTORCH_KERNEL_CACHE_PATH", "a cache"),
+    Variable("HF_HUB_USER_AGENT_ORIGIN", "telemetry"),
+)
+"""Variables that a prefix would allow, but that mean nothing or differ between any two runs."""
+
+LIVE = frozenset({"PYTHONPATH"})
+"""Variables taken as they are now: the recorder changes them before the script starts and puts them back."""
+
+
+def layer_of(name: str, extra_names: Sequence[str] = ()) -> Layer | None:
+    """Return the layer in which a variable is recorded; None if it is not.
+
+    Args:
+        name: Name of the variable.
+        extra_names: Names or prefixes (with a final ``*``) that the user asks for: they override everything
+        else.
+    """
+    exact, prefixes = _TABLE
+    named = any(_matches(name, extra) for extra in extra_names)
+    if any(_matches(name, row.pattern) for row in EXCLUDED):
+        return Layer.CONFIGURATION if named else None
+    if name in exact:
+        return exact[name]
+    found = max((prefix for prefix in prefixes if name.startswith(prefix)), key=len, default=None)
+    if found is not None:
+        return prefixes[found]
+    return Layer.CONFIGURATION if named else None
+
+
+def read(given: Mapping[str, str], now: Mapping[str, str], extra_names: Sequence[str] = ()) -> Iterator[Setting]:
+    """Yield the recorded variables: as given (requested), and as the script changed them (resolved)."""
+    given = {name: value for name, value in given.items() if name not in LIVE}
+    given.update({name: now[name] for name in LIVE if name in now})
+    for name in sorted({*given, *now}):
+        layer = layer_of(name, extra_names)
+        if layer is None:
+            continue
+        if name in given:
+            yield _setting(layer, name, given[name], resolved=False)
+        if now.get(name) != given.get(name):
+            yield _setting(layer, name, now.get(name, UNSET), resolved=True)
+
+
+def _setting(layer: Layer, name: str, value: str, *, resolved: bool) -> Setting:
+    return setting(layer, name, MASKED if is_secret(name, value) else value, resolved=resolved)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+
+
+def _table() -> tuple[dict[str, Layer], dict[str, Layer]]:
+    exact, prefixes = {}, {}
+    for layer, rows in ALLOWED.items():
+        for row in rows:
+            if row.pattern.endswith("*"):
+                prefixes[row.pattern[:-1]] = layer
+            else:
+                exact[row.pattern] = layer
+    return exact, prefixes
+
+
+_TABLE = _table()

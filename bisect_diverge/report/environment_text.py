@@ -1,0 +1,82 @@
+"""An environment, or what differs between two, as text for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bisect_diverge.model.environment import Layer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from bisect_diverge.environment.differences import NotCompared
+    from bisect_diverge.model.environment import Difference, Environment, Setting
+
+LONGEST = 100
+"""Characters of a value that are shown."""
+
+
+def environment_text(environment: Environment, layers: Sequence[Layer] = ()) -> str:
+    """Return all settings by layer, requested ones before resolved ones.
+
+    Args:
+        environment: What to show.
+        layers: Layers to show; empty: all.
+    """
+    lines: list[str] = []
+    for layer in layers or list(Layer):
+        rows = [s for s in environment.settings if s.layer is layer]
+        if rows:
+            lines += [
+                str(layer),
+                *_block("requested", rows, resolved=False),
+                *_block("resolved", rows, resolved=True),
+            ]
+    return "\n".join(lines) if lines else "no settings were recorded"
+
+
+def differences_text(differences: Sequence[Difference], skipped: Sequence[NotCompared]) -> str:
+    """Return what differs by layer, what each difference explains below it, and what was not compared."""
+    lines = [] if differences else ["the environments are equal"]
+    layer = None
+    for entry in differences:
+        if entry.layer is not layer:
+            layer = entry.layer
+            lines.append(str(layer))
+        lines.append(f"  {_difference(entry)}")
+        lines += [f"      {_difference(row)}" for row in entry.resolved]
+    if skipped:
+        lines += ["not compared", *_columns(((f"{row.layer} {row.knob}", row.why) for row in skipped), "  ")]
+    return "\n".join(lines)
+
+
+def _block(title: str, rows: Iterable[Setting], *, resolved: bool) -> Iterator[str]:
+    chosen = [row for row in rows if row.resolved is resolved]
+    if chosen:
+        yield f"  {title}"
+        yield from _columns(((row.knob, _short(row.value)) for row in chosen), "    ")
+
+
+def _columns(rows: Iterable[tuple[str, str]], indent: str) -> Iterator[str]:
+    """Yield two columns; the first is as wide as most need, so that one long name moves nothing else."""
+    pairs = list(rows)
+    width = max((len(name) for name, _ in pairs if len(name) <= 40), default=0)
+    for name, value in pairs:
+        yield f"{indent}{name:<{width}}  {value}"
+
+
+def _difference(row: Difference) -> str:
+    return f"{row.knob}: {_side(row.a)} -> {_side(row.b)}"
+
+
+def _side(value: str | None) -> str:
+    return "(not set)" if value is None else _short(value) or '""'
+
+
+def _short(value: str) -> str:
+    """Return a value on one line; what is cut off is counted."""
+    text = value.replace("\\", "\\\\") if any(c in value for c in "\n\r\t") else value
+    text = text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]}... ({len(text)} characters; --format json has all)"
