@@ -16,7 +16,7 @@ import torch
 from torch.nn.modules import module as nn_module
 from torch.utils.hooks import RemovableHandle
 
-from bisect_diverge.record.frames import local_variables
+from bisect_diverge.record.frames import local_variables, user_site
 from bisect_diverge.record.gradients import watch_gradients
 from bisect_diverge.record.leaves import leaves
 from bisect_diverge.record.names import ModuleInfo, Root, unwrap
@@ -210,7 +210,7 @@ def _inputs(recorder: Recorder, call: _Call, args: Any, frame: FrameType, *, is_
         _drawn_before(recorder, call, is_root)
     if not info.wanted:
         return
-    call.site = _site(frame)
+    call.site = user_site(frame)
     name = (root.name, info.fqn, info.kind)
     flags = FLAG_RECOMPUTE if call.phase == RECOMPUTE else 0
     for slot, leaf in _arguments(args, frame):
@@ -257,23 +257,6 @@ def _keyword_arguments(frame: FrameType) -> dict[str, Any]:
     with local_variables(inner) as variables:
         kwargs = variables.get("kwargs")
         return dict(kwargs) if isinstance(kwargs, dict) and kwargs else {}
-
-
-_TORCH = str(Path(torch.__file__).parent)
-_sites: dict[tuple[Any, int], str] = {}
-
-
-def _site(frame: FrameType | None) -> str:
-    """Return ``file:line`` of the user's code that led to the call: frames of torch itself are passed over."""
-    while frame is not None and frame.f_code.co_filename.startswith(_TORCH):
-        frame = frame.f_back
-    if frame is None:
-        return ""
-    key = (frame.f_code, frame.f_lineno)
-    text = _sites.get(key)
-    if text is None:
-        text = _sites[key] = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-    return text
 
 
 def _finish(recorder: Recorder, call: _Call, output: Any) -> None:

@@ -6,8 +6,11 @@ import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
+
+import torch
 
 _SNAPSHOTS = sys.version_info < (3, 13)
 """Before PEP 667 ``f_locals`` of a function is a dict that the frame keeps, with every tensor in it."""
@@ -22,3 +25,20 @@ def local_variables(frame: FrameType) -> Iterator[dict[str, Any]]:
     finally:
         if _SNAPSHOTS and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
             variables.clear()  # the snapshot only: the function's variables live elsewhere
+
+
+_NOT_THE_USERS = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))
+_sites: dict[tuple[Any, int], str] = {}
+
+
+def user_site(frame: FrameType | None) -> str:
+    """Return ``file:line`` of the innermost frame that is neither torch's nor ours; empty if there is none."""
+    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    key = (frame.f_code, frame.f_lineno)
+    text = _sites.get(key)
+    if text is None:
+        text = _sites[key] = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return text

@@ -5,11 +5,13 @@ Hooks sit on output tensors, never on modules: a full backward hook would insert
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
 
 from bisect_diverge.model.address import NO_PASS
+from bisect_diverge.record.frames import user_site
 from bisect_diverge.record.names import ModuleInfo
 from bisect_diverge.record.patches import Patches
 from bisect_diverge.record.recorder import BACKWARD, FORWARD, Recorder, quiet
@@ -108,6 +110,7 @@ def _loss(recorder: Recorder, tensors: Any) -> None:
         last_root, passage = recorder.passes[-1]
         root, micro_batch = last_root.name, passage.micro_batch
     call = recorder.steps.count("loss", f"{root} {micro_batch}")
+    site = user_site(sys._getframe(1))
     for index, tensor in enumerate(found):
         slot = "value" if len(found) == 1 else f"value.{index}"
-        recorder.add(FORWARD, micro_batch, (root, "loss", ""), call, slot, tensor, edge=True)
+        recorder.add(FORWARD, micro_batch, (root, "loss", ""), call, slot, tensor, site=site, edge=True)

@@ -11,6 +11,7 @@ from typing import Any
 from torch.utils.data import dataloader
 
 from bisect_diverge.model.address import NO_PASS
+from bisect_diverge.record.frames import user_site
 from bisect_diverge.record.leaves import leaves
 from bisect_diverge.record.names import variable_of
 from bisect_diverge.record.patches import Patches
@@ -94,5 +95,6 @@ class Loaders:
         recorder.steps.touch()
         call = recorder.steps.count("batch", name)
         if recorder.steps.recording:
+            site = user_site(sys._getframe(1))
             for slot, leaf in leaves(batch, "batch"):
-                recorder.add(DATA, NO_PASS, (name, "", ""), call, slot, leaf, edge=True)
+                recorder.add(DATA, NO_PASS, (name, "", ""), call, slot, leaf, site=site, edge=True)

@@ -10,6 +10,7 @@ import torch
 from torch.optim import optimizer as torch_optimizer
 
 from bisect_diverge.model.address import NO_PASS
+from bisect_diverge.record.frames import user_site
 from bisect_diverge.record.leaves import leaves
 from bisect_diverge.record.names import variable_of
 from bisect_diverge.record.patches import Patches
@@ -22,7 +23,7 @@ KERNEL_VALUES = frozenset({"foreach", "fused", "capturable", "differentiable"})
 class _Known:
     """An optimizer that has been seen."""
 
-    __slots__ = ("calls", "name", "parameters", "ref")
+    __slots__ = ("calls", "name", "parameters", "ref", "site")
 
     def __init__(self, optimizer: torch.optim.Optimizer, name: str) -> None:
         self.ref = weakref.ref(optimizer)
@@ -31,6 +32,8 @@ class _Known:
         """id of a parameter to its FQN, fixed when it is first updated."""
         self.calls = 0
         """Number of the update that is under way, in this step."""
+        self.site = ""
+        """``file:line`` that asked for it."""
 
 
 class Updates:
@@ -92,6 +95,7 @@ class Updates:
             known = _Known(optimizer, names.unique(variable) if variable else names.numbered("opt"))
             self._known[id(optimizer)] = known
             self._note_kernels(optimizer, known)
+        known.site = user_site(sys._getframe(2))
         known.calls = self._recorder.steps.seen("update", known.name)
         return known
 
@@ -99,14 +103,16 @@ class Updates:
         recorder = self._recorder
         recorder.steps.count("update", known.name)
         if self._recording():
-            self._buffers()
+            self._buffers(known.site)
             recorder.generators(recorder.steps.count("boundary", ""))
         recorder.steps.updated = True
 
     # -- rows --------------------------------------------------------------------------------------------------
 
     def _row(self, known: _Known, fqn: str, slot: str, leaf: Any, flags: int) -> None:
-        self._recorder.add(OPTIMIZER, NO_PASS, (known.name, fqn, ""), known.calls, slot, leaf, flags=flags)
+        self._recorder.add(
+            OPTIMIZER, NO_PASS, (known.name, fqn, ""), known.calls, slot, leaf, site=known.site, flags=flags
+        )
 
     def _values(self, optimizer: torch.optim.Optimizer, known: _Known, flags: int) -> None:
         for index, group in enumerate(optimizer.param_groups):
@@ -138,14 +144,14 @@ class Updates:
             self._row(known, "", "scale", scale, flags)
             self._row(known, "", "found_inf", found, flags)
 
-    def _buffers(self) -> None:
+    def _buffers(self, site: str) -> None:
         for root in self._recorder.roots:
             if not root.passed:
                 continue
             root.passed = False
             for fqn, slot, tensor in root.tensors():
                 if slot == "buffer" and root.wants(fqn):
-                    self._recorder.add(OPTIMIZER, NO_PASS, (root.name, fqn, ""), 0, "buffer", tensor)
+                    self._recorder.add(OPTIMIZER, NO_PASS, (root.name, fqn, ""), 0, "buffer", tensor, site=site)
 
     # -- names -------------------------------------------------------------------------------------------------
 
