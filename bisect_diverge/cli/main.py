@@ -63,7 +63,7 @@ class _Verbs(click.Group):
 @click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="bd")
 def _bd() -> None:
-    r"""Find where two training runs stop being bit-identical.
+    """Find where two training runs stop being bit-identical.
 
     \b
     bd record -o runs/a -- python train.py

@@ -47,7 +47,7 @@ def command(
     force: bool,
     command: tuple[str, ...],
 ) -> None:
-    r"""Run COMMAND and record every activation, gradient, parameter and generator state.
+    """Run COMMAND and record every activation, gradient, parameter and generator state.
 
     The script needs no change and computes the same bits as without us; its output passes through and its exit status
     is ours. Works for python train.py, python -m pkg.mod, torchrun and console scripts.

@@ -42,12 +42,10 @@ def micro_batch_code(text: str) -> int:
     """
     if text == "-":
         return NO_PASS
-    if text.startswith("e"):
-        return -2 - int(text[1:])
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
+    number = text.removeprefix("e")
+    if not (number.isascii() and number.isdigit()):
+        raise ValueError(f"not a micro-batch: {text!r}")
+    return int(number) if number == text else -2 - int(number)
 
 
 def micro_batch_text(code: int) -> str:

@@ -36,12 +36,28 @@ _PROXY = torch._C._TorchDispatchModeKey.PROXY
 class _Call:
     """A module call that has begun and not ended."""
 
-    __slots__ = ("call", "info", "module", "passage", "phase", "root", "site", "target", "transparent")
+    __slots__ = (
+        "call",
+        "compiled",
+        "frame",
+        "info",
+        "module",
+        "passage",
+        "phase",
+        "root",
+        "site",
+        "target",
+        "transparent",
+    )
 
-    def __init__(self, module: torch.nn.Module, target: torch.nn.Module) -> None:
+    def __init__(self, module: torch.nn.Module, target: torch.nn.Module, frame: FrameType, *, compiled: bool) -> None:
         self.module = module
+        self.frame = frame
+        """The frame that runs it; once it has ended the call has, however that came about."""
         self.target = target
         """The module behind the wrappers; the same for most."""
+        self.compiled = compiled
+        """Seen from outside ``module.compile()``'s call; where its graph breaks, the hooks see it once more inside."""
         self.transparent = True
         """No rows of its own: the inside of a wrapper, or a part of a compiled graph."""
         self.root: Root | None = None
@@ -58,6 +74,7 @@ def install_calls(recorder: Recorder, patches: Patches) -> None:
     _recorder = recorder
     patches.add_handle(nn_module.register_module_forward_pre_hook(_before))
     patches.add_handle(_register_after())
+    _keep_out_of_compiled_frames()
     _keep_compile_quiet(patches)
     _see_compiled_in_place(patches)
 
@@ -69,11 +86,15 @@ def _register_after() -> RemovableHandle:
 def _before(module: torch.nn.Module, args: Any) -> None:
     if torch.compiler.is_compiling():
         return
+    _before_call(module, args, sys._getframe(1), compiled=False)
+
+
+def _before_call(module: torch.nn.Module, args: Any, frame: FrameType, *, compiled: bool) -> None:
     recorder = _recorder
     if recorder is None or not recorder.active or _elsewhere(recorder, module):
         return
     with quiet(recorder, "a module call"):
-        _begin(recorder, module, args, sys._getframe(3))
+        _begin(recorder, _Call(module, unwrap(module), frame, compiled=compiled), args)
 
 
 def _after(module: torch.nn.Module, args: Any, *rest: Any) -> None:
@@ -125,15 +146,17 @@ def _pop(module: torch.nn.Module) -> _Call | None:
     return None
 
 
-def _begin(recorder: Recorder, module: torch.nn.Module, args: Any, frame: FrameType) -> None:
+def _begin(recorder: Recorder, call: _Call, args: Any) -> None:
+    frame = call.frame
     stack = _stack()
+    while stack and not _runs_below(stack[-1].frame, frame):  # ended by a KeyboardInterrupt, which calls no hook
+        stack.pop()
     parent = stack[-1] if stack else None
-    call = _Call(module, unwrap(module))
     backward = torch._C._current_graph_task_id() != -1
     if parent is not None and _inside_wrapper(parent, call):
         call.root, call.passage, call.info = parent.root, parent.passage, parent.info
         call.call, call.phase = parent.call, parent.phase
-    elif _is_compiled_graph(module, frame):
+    elif _is_compiled_graph(call.module, frame):
         pass
     elif parent is not None and parent.passage is not None:
         call.root, call.passage, call.phase = parent.root, parent.passage, parent.phase
@@ -147,8 +170,19 @@ def _begin(recorder: Recorder, module: torch.nn.Module, args: Any, frame: FrameT
         _inputs(recorder, call, args, frame, is_root=parent is None and not backward)
 
 
+def _runs_below(outer: FrameType, frame: FrameType) -> bool:
+    """Whether a frame was called, at whatever depth, from another."""
+    caller: FrameType | None = frame
+    while caller is not None:
+        if caller is outer:
+            return True
+        caller = caller.f_back
+    return False
+
+
 def _inside_wrapper(parent: _Call, call: _Call) -> bool:
-    return parent.target is call.target and (parent.module is not parent.target or parent.transparent)
+    outer = parent.module is not parent.target or parent.transparent or parent.compiled
+    return outer and parent.target is call.target
 
 
 _MACHINERY = tuple(str(Path(torch.__file__).parent / part) for part in ("_functorch", "_dynamo", "_inductor"))
@@ -248,13 +282,8 @@ def _arguments(args: Any, frame: FrameType) -> list[tuple[str, Any]]:
 
 
 def _keyword_arguments(frame: FrameType) -> dict[str, Any]:
-    """Return the keyword arguments of the call, which a global pre-hook is not given: they are in the frame below."""
-    inner: FrameType | None = sys._getframe(0)
-    while inner is not None and inner.f_code.co_name not in ("inner", "_call_impl"):
-        inner = inner.f_back
-    if inner is None:
-        return {}
-    with local_variables(inner) as variables:
+    """Return the keyword arguments of the call, which a global pre-hook is not given: its caller has them."""
+    with local_variables(frame) as variables:
         kwargs = variables.get("kwargs")
         return dict(kwargs) if isinstance(kwargs, dict) and kwargs else {}
 
@@ -273,7 +302,7 @@ def _finish(recorder: Recorder, call: _Call, output: Any) -> None:
             call.root.passed = True
             recorder.passes.append((call.root, call.passage))
         if not recorder.steps.optimizers:
-            recorder.steps.updated = True  # inference: every root forward is a step
+            recorder.steps.passed = True  # inference: every root forward is a step
 
 
 def _outputs(recorder: Recorder, call: _Call, output: Any) -> None:
@@ -327,6 +356,25 @@ def _keep_compile_quiet(patches: Patches) -> None:
     patches.replace(nn_module, "_has_any_global_hook", has_any_global_hook)
 
 
+def _keep_out_of_compiled_frames() -> None:
+    """Keep dynamo from compiling the hooks themselves, where a graph break leaves modules to run eagerly.
+
+    It would take `is_compiling` for true there, and those modules would not be seen. Tracing through a hook, as part
+    of a graph, is not touched by this.
+    """
+    try:
+        from torch._C._dynamo.eval_frame import (  # type: ignore[import-not-found,unused-ignore]
+            _FrameAction,
+            _FrameExecStrategy,
+            set_code_exec_strategy,
+        )
+
+        for hook in (_before, _after):
+            set_code_exec_strategy(hook.__code__, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
+    except (ImportError, AttributeError, TypeError):  # an older torch: such modules show as opaque
+        return
+
+
 def _see_compiled_in_place(patches: Patches) -> None:
     """Call the hooks around ``module.compile()``'s compiled call, inside which they are traced away."""
     original = torch.nn.Module.compile
@@ -338,7 +386,7 @@ def _see_compiled_in_place(patches: Patches) -> None:
         def call(*call_args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():
                 return compiled(*call_args, **kwargs)
-            _before(self, call_args)
+            _before_call(self, call_args, sys._getframe(0), compiled=True)
             try:
                 output = compiled(*call_args, **kwargs)
             except BaseException:

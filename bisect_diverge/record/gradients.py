@@ -101,7 +101,7 @@ def install_loss(recorder: Recorder, patches: Patches) -> None:
 def _loss(recorder: Recorder, tensors: Any) -> None:
     if not recorder.opened:
         return
-    recorder.steps.touch()
+    recorder.steps.touch(backward=True)
     if not recorder.steps.recording:
         return
     found = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)

@@ -382,9 +382,10 @@ class Recorder:
 
 @contextmanager
 def quiet(recorder: Recorder, where: str) -> Iterator[None]:
-    """Do our work unseen: no error, no warning, no dispatch through the user's torch modes, under the lock."""
+    """Do our work unseen: no error, no warning, no dispatch through the user's modes and classes, under the lock."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(recorder.lock)
+        stack.enter_context(torch._C.DisableTorchFunctionSubclass())  # a subclass may count or refuse what we ask it
         if torch._C._len_torch_dispatch_stack():
             stack.enter_context(_no_modes())
         if torch._C._len_torch_function_stack():

@@ -46,17 +46,23 @@ class Steps:
         self.optimizers = False
         """Whether an optimizer has been constructed."""
         self.updated = False
-        """Whether an update was attempted (or, without optimizer, a root was called) since the last other row."""
+        """Whether an update was attempted since the last row of another kind."""
+        self.passed = False
+        """Whether, while there is no optimizer, a root forward has ended: the next one is another step."""
         self._window = window
         self._on_new_step = on_new_step
         self._passes: dict[tuple[str, bool], int] = defaultdict(int)
         self._counts: dict[tuple[str, str], int] = defaultdict(int)
         self.recording = self._inside()
 
-    def touch(self) -> None:
-        """Say that a row is coming that is neither the optimizer's nor of a step boundary."""
-        if self.updated:
-            self.updated = False
+    def touch(self, *, backward: bool = False) -> None:
+        """Say that a row is coming that is neither the optimizer's nor of a step boundary.
+
+        Args:
+            backward: It is a loss or a gradient: where root forwards are the steps it belongs to the last of them.
+        """
+        if self.updated or (self.passed and not backward):
+            self.updated = self.passed = False
             self.step += 1
             self._passes.clear()
             self._counts.clear()

@@ -56,11 +56,14 @@ class Updates:
             return
         self._attempts += 1
         self._recorder.steps.optimizers = True
+        closure = _has_closure(args, kwargs)
         with quiet(self._recorder, "an optimizer update"):
+            if closure:
+                self._recorder.steps.touch()  # its forward is still to come: a new step begins here
             known = self._begin(optimizer)
             if self._recording():
                 self._values(optimizer, known, 0)
-                if not _has_closure(args, kwargs):
+                if not closure:
                     self._gradients(optimizer, known, 0)
 
     def _after(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:

@@ -283,6 +283,9 @@ def _open(path: Path) -> Any:
         file = h5py.File(path, "r", swmr=True, locking=False)
     except OSError as error:
         raise _damaged(path, error) from error
+    if file.id.get_filesize() > path.stat().st_size:  # in SWMR mode HDF5 itself does not look, and may never return
+        file.close()
+        raise _damaged(path, EOFError("its end is missing"))
     found = file.attrs.get("format")
     if found != schema.FORMAT:
         file.close()

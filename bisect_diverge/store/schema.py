@@ -61,7 +61,7 @@ NAME_SEPARATOR = "\0"
 
 EVENT_CHUNK = 4096
 """Rows per chunk (288 KiB)."""
-POOL_CHUNK_BYTES = 1 << 18
+POOL_CHUNK_BYTES = 1 << 19
 TEXT_CHUNK = 1 << 14
 INDEX_CHUNK = 1 << 11
 

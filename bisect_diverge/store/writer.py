@@ -90,6 +90,8 @@ class RunWriter:
         keep_bytes: Budget for tensor bytes; 0 keeps digests only.
         digest_algorithm: Name of the algorithm that made the digests of the rows.
         on_budget: Called once, from the training thread, when the budget is used up.
+        lock: Held by the caller while it adds rows; the writing thread takes it when it hands over what a slow
+            step has gathered. None: one of our own, `lock`.
 
     Raises:
         OSError: if the file cannot be created.
@@ -103,9 +105,10 @@ class RunWriter:
         keep_bytes: int,
         digest_algorithm: str,
         on_budget: Callable[[], None] = lambda: None,
+        lock: threading.RLock | None = None,
     ) -> None:
         self.path = path
-        self.lock = threading.RLock()
+        self.lock = lock if lock is not None else threading.RLock()
         self.error: BaseException | None = None
         """What stopped the writing; the run goes on without us."""
         self.kept_bytes = 0
@@ -128,7 +131,8 @@ class RunWriter:
         self._closing = False
 
         # "x": an existing run is never overwritten; two ranks that claim one path collide here, not in the data.
-        self._file = h5py.File(path, "x", libver=("v110", "v110"))
+        # No chunk cache: we write large pieces once, and the cache would copy each of them (3 times slower here).
+        self._file = h5py.File(path, "x", libver=("v110", "v110"), rdcc_nbytes=0)
         try:
             schema.create(self._file, digest_algorithm, SCHEMA)
             self._data = {e.code: self._file[schema.pool_name(e)] for e in schema.POOLED}
@@ -353,7 +357,7 @@ class RunWriter:
                 elif item is not None:
                     rows += item
                 now = time.monotonic()
-                finished = item is None and self._closing
+                finished = item is None and self._closing and not self._queue  # it may be filled since we looked
                 if finished or now - last_flush >= FLUSH_SECONDS:
                     if item is None and not finished and self.lock.acquire(blocking=False):
                         try:
@@ -400,7 +404,7 @@ class RunWriter:
             pool.flush()
         for name, table in self._tables.items():
             self._write_table(name, table)
-        documents, self._documents = self._documents, []
+        documents = _drain(self._documents)
         if documents:
             run = self._file["run"]
             _append(run, run.shape[0], np.frombuffer(b"".join(documents), "u1"))
@@ -408,9 +412,10 @@ class RunWriter:
         if rows:
             _append(self._events, self._events.shape[0], np.frombuffer(rows, schema.EVENT))
             self._events.flush()
+        self._file.flush()  # notes the file's length in it: how a reader tells a file that was cut off
 
     def _write_table(self, name: str, table: _Table) -> None:
-        fresh, table.fresh = table.fresh, []
+        fresh = _drain(table.fresh)
         if not fresh:
             return
         is_shape = name == "shapes"
@@ -426,6 +431,16 @@ class RunWriter:
     @staticmethod
     def _encode(record: RunRecord) -> bytes:
         return json.dumps(record.to_json(), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def _drain(gathered: list[bytes]) -> list[bytes]:
+    """Take everything out of a list that the training thread appends to meanwhile.
+
+    The list stays the same object: an append that has looked it up already must not be lost.
+    """
+    taken = gathered[:]
+    del gathered[: len(taken)]
+    return taken
 
 
 def _append(dataset: Any, start: int, data: NDArray[Any]) -> None:
