@@ -1,0 +1,48 @@
+# Everything here sets itself up in .venv: `make demo` on a fresh clone is all that is needed.
+#
+#   PYTHON=...      the Python to create .venv with, 3.11 or newer
+#   PIP_FLAGS=...   passed to pip: another index, a CPU-only build of torch, --no-index, ...
+#   ARGS=...        passed to pytest or to the demo
+
+SHELL := /bin/sh
+MAKEFLAGS += --no-print-directory
+PIP_FLAGS ?=
+ARGS ?=
+PY := .venv/bin/python
+READY := .venv/installed-by-make
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test quick check bench clean
+
+help:  ## List these targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do \
+	  printf '%-14s%s\n' "$$target" "$$text"; done
+
+demo: $(READY)  ## Record three pairs of runs that differ in one thing each, and show where they part
+	@$(PY) scripts/demo.py $(ARGS)
+
+test: $(READY)  ## Run all tests (some minutes)
+	@$(PY) -m pytest $(ARGS)
+
+quick: $(READY)  ## Run the tests that take a few seconds at most each
+	@$(PY) -m pytest -m "not slow" $(ARGS)
+
+check: $(READY)  ## Lint, check the format, the types and the directions of imports
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@.venv/bin/lint-imports
+
+bench: $(READY)  ## Measure what recording and comparing cost on this machine
+	@for file in $$(grep -l __main__ benchmarks/*.py | grep -v _demo.py); do \
+	  echo "== $$file"; $(PY) "$$file" || exit; done
+
+clean:  ## Remove demo runs, caches and build products (not .venv, not your runs)
+	rm -rf demo-runs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	@PYTHON="$(PYTHON)" scripts/make_venv.sh
+	@echo "Installing into .venv (the first time this downloads torch and takes a few minutes) ..."
+	@$(PY) -m pip install --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e '.[samples,dev]'
+	@touch $@

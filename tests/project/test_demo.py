@@ -1,0 +1,50 @@
+"""``make demo`` shows what it promises on this machine, and never waits for someone who is not there."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.helpers.command import REPOSITORY, run, surroundings
+
+DEMO = REPOSITORY / "scripts" / "demo.py"
+
+OFFER = """
+import pathlib, runpy
+demo = runpy.run_path("scripts/demo.py", run_name="demo")
+demo["offer_walk"](demo["pairs"](1, pathlib.Path("demo-runs"))[0])
+"""
+
+
+@pytest.mark.slow
+def test_the_demo_ends_well(tmp_path):
+    """Three pairs diverge in the kinds that the demo explains, and the unchanged pair is equal."""
+    done = run(sys.executable, DEMO, "--steps", "2", "--runs", tmp_path)
+    assert re.search(r"^4 pairs, 5 recordings, \d+ s$", done.stdout, re.MULTILINE)
+    assert done.stdout.count("$ bd diff ") == 4
+    assert done.stdout.rstrip().endswith(f"bd walk {tmp_path}/threads-2 {tmp_path}/threads-1")
+
+
+def test_the_demo_does_not_wait_without_a_terminal():
+    """Without a terminal the demo names the command that opens the walk, and ends."""
+    done = run(sys.executable, "-c", OFFER, timeout=60)
+    assert "[Enter]" not in done.stdout
+    assert done.stdout.rstrip().endswith("bd walk demo-runs/threads-2 demo-runs/threads-1")
+
+
+def test_the_offer_can_be_declined():
+    """On a terminal the demo asks, and an n ends it without opening anything."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", OFFER], cwd=REPOSITORY, env=surroundings(), stdin=slave, stdout=slave, stderr=slave
+    )
+    os.close(slave)
+    shown = b""
+    while b"ends here: " not in shown:
+        shown += os.read(master, 4096)
+    os.write(master, b"n\n")
+    assert process.wait(timeout=60) == 0
+    os.close(master)
