@@ -1,0 +1,1 @@
+"""The terminal UI: `bd walk`. The only room that imports Textual."""

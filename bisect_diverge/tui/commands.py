@@ -1,0 +1,28 @@
+"""The command lines that print what the screen shows: nothing is on it that a command cannot print."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from bisect_diverge.model.address import Address
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """How the two runs were given on the command line."""
+
+    run_a: str
+    """Path of the baseline."""
+    run_b: str
+    """Path of the candidate."""
+    options: tuple[str, ...] = ()
+    """Options that change the comparison: ``("--from", "3")``."""
+
+    def diff(self) -> str:
+        """Return the command that prints the comparison."""
+        return shlex.join(["bd", "diff", self.run_a, self.run_b, *self.options])
+
+    def show(self, address: Address, *, in_a: bool) -> str:
+        """Return the command that prints one tensor of one run."""
+        return shlex.join(["bd", "show", self.run_a if in_a else self.run_b, str(address)])
