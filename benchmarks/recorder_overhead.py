@@ -1,4 +1,4 @@
-"""What recording costs: step time and memory against the unrecorded step, in one process.
+"""What recording costs: step time against the unrecorded step, in one process.
 
     python benchmarks/recorder_overhead.py [--full]
 
@@ -8,7 +8,6 @@ Unrecorded and recorded blocks of steps alternate, so that a drift of the machin
 from __future__ import annotations
 
 import argparse
-import resource
 import statistics
 import tempfile
 import time
@@ -28,7 +27,6 @@ def main() -> None:
     model, optimizer, ids = training()
     for _ in range(3):
         step(model, optimizer, ids)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     capture = "full" if args.full else "digest"
     plain, recorded, closing = [], [], []
     rows = size = 0
@@ -43,13 +41,11 @@ def main() -> None:
             closing.append(time.perf_counter() - ended)
             rows, size = _size(run)
     ratio = statistics.median(r / p for r, p in zip(recorded, plain, strict=True))
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     steps = args.steps + 1
     print(f"capture {capture}: {rows // steps} records a step, {size / steps / 1e6:.1f} MB a step on disk")
     print(f"unrecorded {statistics.median(plain) * 1e3:8.1f} ms a step")
     print(f"recorded   {statistics.median(recorded) * 1e3:8.1f} ms a step   {ratio:5.3f} x unrecorded")
     print(f"closing    {statistics.median(closing) * 1e3:8.1f} ms")
-    print(f"peak memory grew by {(after - before) / 1024:.0f} MiB")
 
 
 def _time(model, optimizer, ids, steps: int) -> float:

@@ -59,7 +59,7 @@ def command(
     from bisect_diverge.environment.read import read_outside
     from bisect_diverge.errors import CommandError
     from bisect_diverge.model.run import Capture, RecordOptions
-    from bisect_diverge.record.api import prepare_directory
+    from bisect_diverge.record.api import check_paths, prepare_directory, remove_run
     from bisect_diverge.record.bootstrap import DIRECTORY, environment_for
     from bisect_diverge.record.launch import run_command
     from bisect_diverge.record.options import parse_size, parse_steps
@@ -71,7 +71,7 @@ def command(
         steps=parse_steps(steps) if steps is not None else None,
         modules=modules,
     )
-    _check_paths((*data, *features))
+    check_paths((*data, *features))
     _check_command(command)
     run = prepare_directory(Path(output) if output else _next_free(), force=force)
     outside, patch = read_outside(
@@ -91,18 +91,10 @@ def command(
     try:
         status = run_command(command, environment_for(settings, dict(os.environ)), log, lambda: _progress(run))
     except CommandError:
-        shutil.rmtree(run, ignore_errors=True)
+        remove_run(run)
         raise
     _conclude(run, status)
     sys.exit(status)
-
-
-def _check_paths(paths: tuple[str, ...]) -> None:
-    from bisect_diverge.errors import UsageError
-
-    for path in paths:
-        if not Path(path).exists():
-            raise UsageError(f"no such file or directory: {path}", hint="--data and --features name what is there")
 
 
 def _check_command(command: tuple[str, ...]) -> None:
@@ -136,12 +128,13 @@ def _progress(run: Path) -> str:
 def _conclude(run: Path, status: int) -> None:
     """Say what was recorded and note the script's status in the files."""
     from bisect_diverge.errors import RunError
+    from bisect_diverge.record.api import remove_run
     from bisect_diverge.store.reader import Run
     from bisect_diverge.store.writer import set_exit_status
 
     files = sorted(run.glob("rank-*.h5"))
     if not files:
-        shutil.rmtree(run, ignore_errors=True)
+        remove_run(run)
         click.echo(
             "bd: nothing was recorded: no process called a torch module\n"
             "  (python -I and -E keep us out; a model that is only called through .forward() is not seen)",

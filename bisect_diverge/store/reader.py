@@ -1,6 +1,6 @@
 """Reads recordings: the index first and at once, tensors on demand.
 
-Files are opened in SWMR mode, so a run can be read while it is being recorded and after its writer was killed.
+A file that was not closed is opened in SWMR mode: a run can be read while it is recorded and after a kill.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from bisect_diverge.model.record import Flag, TensorRecord
 from bisect_diverge.model.run import SCHEMA, RunRecord, State, Status
 from bisect_diverge.store import schema
 
+_READ_ERRORS = (OSError, KeyError, ValueError, TypeError, RuntimeError, OverflowError)
+"""What h5py and numpy raise when the bytes of a file are not what its structure says."""
+
 _RANK_FILE = re.compile(r"rank-(\d+)(?:\.(\d+))?\.h5")
 
 
@@ -50,7 +53,7 @@ class RunFile:
             self.digest_algorithm = str(self._file.attrs["digest"])
             self.record = self._read_record()
             self.status = self._read_status()
-        except (OSError, KeyError, ValueError) as error:
+        except (*_READ_ERRORS, IndexError) as error:
             self._file.close()
             raise _damaged(path, error) from error
 
@@ -65,9 +68,11 @@ class RunFile:
             rows: NDArray[Any] = self._file["events"][:]
             # A writer killed inside a flush can leave the length ahead of the rows: they read as zeros.
             holes = np.flatnonzero((rows["digest0"] == 0) & (rows["digest1"] == 0))
-            return rows[: holes[0]] if len(holes) else rows
-        except (OSError, KeyError) as error:
+            rows = rows[: holes[0]] if len(holes) else rows
+            self._check(rows)
+        except _READ_ERRORS as error:
             raise _damaged(self.path, error) from error
+        return rows
 
     @cached_property
     def names(self) -> list[tuple[str, str, str]]:
@@ -95,9 +100,9 @@ class RunFile:
         try:
             dims = self._file["shapes/dims"][:].tolist()
             ends = self._file["shapes/ends"][:].tolist()
-        except (OSError, KeyError) as error:
+            return [tuple(dims[start:end]) for start, end in zip([0, *ends][: len(ends)], ends, strict=True)]
+        except _READ_ERRORS as error:
             raise _damaged(self.path, error) from error
-        return [tuple(dims[start:end]) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
     @property
     def steps(self) -> int:
@@ -172,20 +177,35 @@ class RunFile:
         start = int(event["offset"])
         try:
             flat: NDArray[Any] = self._file[schema.pool_name(element)][start : start + count]
-        except OSError as error:
+            if len(flat) == count:
+                return flat.reshape(shape)
+        except _READ_ERRORS as error:
             raise _damaged(self.path, error) from error
-        if len(flat) != count:
-            raise DamagedRunError(f"{self.path} is cut off: the bytes of {self.address(row)} are missing")
-        return flat.reshape(shape)
+        raise DamagedRunError(f"{self.path} is cut off: the bytes of {self.address(row)} are missing")
 
     def _texts(self, table: str) -> list[str]:
         try:
             body = self._file[f"{table}/bytes"][:].tobytes()
             ends = self._file[f"{table}/ends"][:].tolist()
-        except (OSError, KeyError) as error:
+            starts = [0, *ends][: len(ends)]
+            return [body[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)]
+        except _READ_ERRORS as error:
             raise _damaged(self.path, error) from error
-        starts = [0, *ends[:-1]] if ends else []
-        return [body[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)]
+
+    def _check(self, rows: NDArray[Any]) -> None:
+        """Raise ValueError where a row points outside of a table, so that whoever indexes one need not look."""
+        sizes = {
+            "name": len(self.names),
+            "slot": len(self.slots),
+            "shape": len(self.shapes),
+            "phase": len(PHASES),
+            "dtype": len(ELEMENT_TYPES),
+        }
+        if self.sites:
+            sizes["site"] = len(self.sites)
+        for column, size in sizes.items():
+            if len(rows) and int(rows[column].max()) >= size:
+                raise ValueError(f"a record has {column} {int(rows[column].max())} of {size}")
 
     def _read_record(self) -> RunRecord:
         documents = self._file["run"][:].tobytes().split(b"\n")
@@ -279,8 +299,9 @@ def _open(path: Path) -> Any:
     if not hdf5:
         raise NotARunError(f"{path} is not an HDF5 file", hint="give a run directory or one of its rank-*.h5 files")
     try:
-        # No locks: they fail on some network file systems, and SWMR needs none.
-        file = h5py.File(path, "r", swmr=True, locking=False)
+        # No locks: they fail on some network file systems, and SWMR needs none. A closed file is read without SWMR:
+        # with it HDF5 reads damaged metadata again and again, for minutes, in case a writer is about to mend it.
+        file = h5py.File(path, "r", swmr=_is_open_for_swmr(path), locking=False)
     except OSError as error:
         raise _damaged(path, error) from error
     if file.id.get_filesize() > path.stat().st_size:  # in SWMR mode HDF5 itself does not look, and may never return
@@ -301,6 +322,13 @@ def _open(path: Path) -> Any:
             hint="pip install --upgrade bisect-diverge",
         )
     return file
+
+
+def _is_open_for_swmr(path: Path) -> bool:
+    """Whether a file is being written, or its writer was killed: what its superblock says (version 3, byte 11)."""
+    with path.open("rb") as file:
+        head = file.read(12)
+    return len(head) == 12 and head[8] >= 3 and bool(head[11] & 0x04)
 
 
 def _damaged(path: Path, error: BaseException) -> DamagedRunError:

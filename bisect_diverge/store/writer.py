@@ -38,7 +38,7 @@ QUEUE_BYTES = 192 << 20
 """Bytes handed over and not yet written, at which the training thread waits."""
 SEEN_LIMIT = 200_000
 """Digests remembered to avoid storing a tensor twice; older ones are forgotten and stored again."""
-SPARE_STAGES = 8
+SPARE_STAGES = 16
 
 _STORED_FLAG = int(Flag.DIGEST_ONLY)
 

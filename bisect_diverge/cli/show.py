@@ -1,0 +1,76 @@
+"""``bd show``: what a run holds, or one of its tensors."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from bisect_diverge.store.reader import Run
+
+
+@click.command("show")
+@click.argument("run", metavar="RUN")
+@click.argument("address", metavar="[ADDRESS]", required=False, default="")
+@click.option("--step", type=click.IntRange(min=0), metavar="STEP", help="List only records of this step.")
+@click.option("--match", "glob", default="", metavar="GLOB", help="List records whose address or FQN matches.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Records to list.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Output format.",
+)
+def command(run: str, address: str, *, step: int | None, glob: str, limit: int, form: str) -> None:
+    """Say what RUN holds; with ADDRESS, one of its tensors.
+
+    A part of an address lists the records that have it: 'attn.c_proj', 'output.0', '3/0/forward'. A run that
+    is still being recorded, or was interrupted, is shown up to its last whole flush.
+
+    \b
+    bd show runs/a
+    bd show runs/a attn.c_proj --step 3
+    bd show runs/a r0/3/0/forward/model:blocks.2.attn#0:output.0
+    """  # noqa: D301 - click wants the backspace itself
+    from bisect_diverge.store.reader import Run
+
+    with Run(run) as opened:
+        if address or glob or step is not None:
+            text, document = _records(opened, address, step, glob, limit)
+        else:
+            text, document = _overview(opened)
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) if form == "json" else text)
+
+
+def _overview(run: Run) -> tuple[str, object]:
+    from bisect_diverge.report.run_overview import run_overview
+    from bisect_diverge.report.run_text import run_text
+
+    overview = run_overview(run)
+    return run_text(overview), overview.to_json()
+
+
+def _records(run: Run, text: str, step: int | None, glob: str, limit: int) -> tuple[str, object]:
+    from bisect_diverge.errors import UsageError
+    from bisect_diverge.model.address import Address
+    from bisect_diverge.report.record_detail import matching, record_details
+    from bisect_diverge.report.record_text import matches_text, record_text
+
+    try:
+        whole = Address.parse(text)
+    except UsageError:
+        found = matching(run, text, glob, step, limit)
+        return matches_text(found), found.to_json()
+    details = record_details(run, whole)
+    return record_text(details), {"schema": 1, "records": [detail.to_json() for detail in details]}

@@ -1,0 +1,213 @@
+"""Compares two recorded runs: the entry of this room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bisect_diverge.diff.comparison import Comparison
+from bisect_diverge.diff.edges import StepView
+from bisect_diverge.diff.first import First, first_divergence, kind_of
+from bisect_diverge.diff.ignored import IdleGenerator, address_at, leave_out
+from bisect_diverge.diff.lone import Lone, Reach, lone_rows, reach
+from bisect_diverge.diff.notes import (
+    generator_note,
+    length_notes,
+    partner_notes,
+    run_notes,
+    unhashable_note,
+    value_note,
+)
+from bisect_diverge.diff.offset import proposed_offset
+from bisect_diverge.diff.options import DiffOptions
+from bisect_diverge.diff.origin import JUDGED_LIMIT, Judge, Ranks
+from bisect_diverge.diff.statistics import statistics_at
+from bisect_diverge.diff.trace import RowState, Trace, build_trace
+from bisect_diverge.model.address import PHASE_CODE, Address, Phase
+from bisect_diverge.model.divergence import Compared, Divergence, DivergenceKind, Place, Side, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bisect_diverge.model.environment import Difference
+    from bisect_diverge.store.reader import Run
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranks:
+    """The common ranks of two runs, compared."""
+
+    traces: list[Trace]
+    lone: list[Lone]
+    reach: list[tuple[Reach, Reach]]
+    notes: list[str]
+    idle: list[IdleGenerator]
+
+
+def compare(a: Run, b: Run, options: DiffOptions | None = None) -> Comparison:
+    """Return the comparison of two runs.
+
+    Only digests are compared; tensor bytes are read for the element statistics of the first divergence alone.
+    Runs that cannot be compared give the verdict *not-comparable* and a note that says why.
+
+    Args:
+        a: The baseline, open; closed with the comparison.
+        b: The candidate, open; closed with the comparison.
+        options: What to do otherwise than usual.
+
+    Raises:
+        DamagedRunError: if a file cannot be read to its end.
+    """
+    options = options or DiffOptions()
+    reason = _obstacle(a, b)
+    if reason:
+        return _not_comparable(a, b, [], reason)
+    ranks = _compare_ranks(a, b, options)
+    if not any(trace.paired.any() for trace in ranks.traces):
+        return _not_comparable(a, b, ranks.traces, "the two runs share no address; --map OLD=NEW pairs renamed modules")
+    first = first_divergence(ranks.traces, ranks.lone)
+    divergence = _equal(a, b, ranks) if first is None else _diverged(a, b, ranks, first, options)
+    return Comparison(a, b, ranks.traces, divergence, None if first is None else (first.trace, first.index))
+
+
+def _obstacle(a: Run, b: Run) -> str:
+    """Return why two runs cannot be compared; empty if they can."""
+    common = sorted(a.ranks.keys() & b.ranks.keys())
+    if not common:
+        return "the two runs have no rank in common"
+    for rank in common:
+        algorithms = a.ranks[rank].digest_algorithm, b.ranks[rank].digest_algorithm
+        if algorithms[0] != algorithms[1]:
+            return f"digests of different algorithms: A has {algorithms[0]}, B has {algorithms[1]}"
+    for name, run in (("A", a), ("B", b)):
+        if not any(len(file.events) for file in run.ranks.values()):
+            return f"{name} ({run.path}) holds no records"
+    return ""
+
+
+def _not_comparable(a: Run, b: Run, traces: Sequence[Trace], reason: str) -> Comparison:
+    divergence = Divergence(
+        verdict=Verdict.NOT_COMPARABLE, environment=_environment(a, b), notes=(reason, *run_notes(a, b))
+    )
+    return Comparison(a, b, traces, divergence, None)
+
+
+def _compare_ranks(a: Run, b: Run, options: DiffOptions) -> _Ranks:
+    ranks = _Ranks([], [], [], [], [])
+    for rank in sorted(a.ranks.keys() & b.ranks.keys()):
+        trace = build_trace(rank, a.ranks[rank], b.ranks[rank], options)
+        ends = reach(trace.a, 0), reach(trace.b, options.offset_b)
+        ranks.idle.extend(leave_out(trace, options))
+        ranks.traces.append(trace)
+        ranks.reach.append(ends)
+        ranks.lone.append(lone_rows(trace, *ends))
+        ranks.notes.extend(length_notes(trace, *ends))
+    return ranks
+
+
+def _equal(a: Run, b: Run, ranks: _Ranks) -> Divergence:
+    cut = any(end.cut for ends in ranks.reach for end in ends)
+    return Divergence(
+        verdict=Verdict.EQUAL_SO_FAR if cut else Verdict.EQUAL,
+        compared=_compared(ranks.traces),
+        environment=_environment(a, b),
+        notes=(*ranks.notes, *_common_notes(a, b, ranks)),
+    )
+
+
+def _diverged(a: Run, b: Run, ranks: _Ranks, first: First, options: DiffOptions) -> Divergence:
+    trace, index = ranks.traces[first.trace], first.index
+    step = int(trace.rows.step[index])
+    view = StepView(trace, step)
+    row = view.local(index)
+    judge = Judge(view, _other_ranks(ranks.traces, first.trace, step))
+    origin, origins = judge.judge(row), judge.origins()
+    kind = kind_of(trace, index, has_producer=bool(view.edge[row] >= 0))
+    notes = [*value_note(trace, index), *ranks.notes, *_common_notes(a, b, ranks)]
+    if origins.not_judged:
+        notes.append(f"only the first {JUDGED_LIMIT} differing records of step {step} were examined for origins")
+    if kind is DivergenceKind.INITIALIZATION and not options.offset_b:
+        notes.extend(_offset_note(trace))
+    return Divergence(
+        verdict=Verdict.DIVERGED,
+        kind=kind,
+        first=_place(trace, index),
+        is_origin=origin.holds,
+        origin_reason=origin.reason,
+        origins_in_first_step=origins.addresses,
+        tensor=statistics_at(trace, index),
+        compared=_compared(ranks.traces),
+        environment=_environment(a, b),
+        notes=tuple(notes),
+    )
+
+
+def _place(trace: Trace, index: int) -> Place:
+    has_a, has_b = trace.row_a[index] >= 0, trace.row_b[index] >= 0
+    side = Side.BOTH if has_a and has_b else Side.A if has_a else Side.B
+    record = trace.a.record_at(int(trace.row_a[index])) if has_a else trace.b.record_at(int(trace.row_b[index]))
+    address = record.address
+    if has_b:
+        of_b = trace.b.address(int(trace.row_b[index]))
+        resumed = of_b.step + trace.offset_b
+        if resumed != address.step:  # what a resumed B starts from, compared with what A's step before it left
+            address = replace(of_b, step=resumed)
+    return Place(
+        address=address,
+        side=side,
+        module_type=record.module_type,
+        site=record.site,
+    )
+
+
+def _other_ranks(traces: Sequence[Trace], own: int, step: int) -> Ranks:
+    """Return what is known of ranks other than one in a step, before its update."""
+    differing: Address | None = None
+    for number, trace in enumerate(traces):
+        spoilt = (trace.rows.step == step) & (trace.state == RowState.DIFFERS)
+        rows = np.flatnonzero(spoilt & (trace.rows.phase != PHASE_CODE[Phase.OPTIMIZER]))
+        if number != own and len(rows) and differing is None:
+            differing = address_at(trace, int(rows[0]))
+    world = max(max(trace.a.record.world_size, trace.b.record.world_size) for trace in traces)
+    return Ranks(world, len(traces), differing)
+
+
+def _compared(traces: Sequence[Trace]) -> Compared:
+    counts = sum((np.bincount(trace.state, minlength=len(RowState)) for trace in traces), np.zeros(len(RowState), int))
+    steps = [trace.rows.step[trace.paired & (trace.state != RowState.IGNORED)] for trace in traces]
+    return Compared(
+        steps=len(np.unique(np.concatenate(steps))),
+        records=int(counts[RowState.EQUAL] + counts[RowState.DIFFERS]),
+        equal=int(counts[RowState.EQUAL]),
+        differing=int(counts[RowState.DIFFERS]),
+        only_in_a=int(counts[RowState.ONLY_A]),
+        only_in_b=int(counts[RowState.ONLY_B]),
+    )
+
+
+def _environment(a: Run, b: Run) -> tuple[Difference, ...]:
+    """Return what differs in the environment of the two runs' first ranks."""
+    of_a, of_b = a.first.record.environment, b.first.record.environment
+    if of_a == of_b:
+        return ()
+    from bisect_diverge.environment.differences import differences
+
+    return differences(of_a, of_b)
+
+
+def _common_notes(a: Run, b: Run, ranks: _Ranks) -> Iterator[str]:
+    yield from partner_notes(ranks.traces, ranks.lone)
+    yield from run_notes(a, b)
+    yield from unhashable_note(ranks.traces)
+    yield from generator_note(ranks.idle)
+
+
+def _offset_note(trace: Trace) -> Iterator[str]:
+    offset = proposed_offset(trace.a, trace.b)
+    if offset is not None:
+        yield (
+            f"B's initial parameters are A's after step {offset - 1}: if B was resumed there, compare with "
+            f"--offset-b {offset}"
+        )

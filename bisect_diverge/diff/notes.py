@@ -1,0 +1,104 @@
+"""What a comparison left out, and why: one sentence each, for the end of a report."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bisect_diverge.diff.ignored import IdleGenerator, address_at
+from bisect_diverge.diff.lone import Lone, Reach, Reason
+from bisect_diverge.model.record import Flag
+from bisect_diverge.model.run import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bisect_diverge.diff.trace import Trace
+    from bisect_diverge.store.reader import Run, RunFile
+
+_WHY = {
+    Reason.TRAINING: "in training passes",
+    Reason.NO_PASS: "outside of passes (batches, settings, optimizer state, initial values)",
+    Reason.EVALUATION: "in passes without grad or in evaluation mode",
+    Reason.RECOMPUTE: "made again by activation checkpointing",
+    Reason.WRAPPER: "of calls around calls that both runs have",
+    Reason.INSIDE: "inside calls that only one run has",
+    Reason.OPAQUE: "inside calls of which one run shows no inside (a compiled region)",
+    Reason.FILTERED: "of modules that only one run was asked to record (--modules)",
+    Reason.BEYOND: "of steps that only one run recorded",
+}
+
+
+def partner_notes(traces: Sequence[Trace], lone: Sequence[Lone]) -> Iterator[str]:
+    """Return a sentence for each reason for which records have no partner."""
+    for reason, why in _WHY.items():
+        found = [(trace, rows.among((reason,))) for trace, rows in zip(traces, lone, strict=True)]
+        count = sum(len(at) for _, at in found)
+        if count:
+            trace, at = next((trace, at) for trace, at in found if len(at))
+            yield f"{_records(count)} {why} have no partner, the first at {address_at(trace, int(at[0]))}"
+
+
+def generator_note(idle: Sequence[IdleGenerator]) -> Iterator[str]:
+    """Return a sentence on the generators that differ and that neither run draws from."""
+    if idle:
+        slots = ", ".join(sorted({generator.slot for generator in idle}))
+        count = sum(generator.records for generator in idle)
+        yield f"generators that neither run draws from differ in {_records(count)}, which do not count: {slots}"
+
+
+def value_note(trace: Trace, index: int) -> Iterator[str]:
+    """Return a sentence with the two values of a record that holds one number."""
+    if trace.paired[index]:
+        a, b = (
+            float(file.events["value"][row[index]]) for file, row in ((trace.a, trace.row_a), (trace.b, trace.row_b))
+        )
+        if not (math.isnan(a) and math.isnan(b)):
+            yield f"its value is {a!r} in A and {b!r} in B"
+
+
+def run_notes(a: Run, b: Run) -> Iterator[str]:
+    """Return a sentence for whatever of the two runs is not part of the comparison."""
+    for name, run, other in (("A", a, b), ("B", b, a)):
+        for rank in sorted(run.ranks.keys() - other.ranks.keys()):
+            yield f"only {name} has rank {rank}: not compared"
+        for path in run.extra:
+            yield f"{path.name} of {name} is of a further process of its rank: not compared"
+
+
+def length_notes(trace: Trace, reach_a: Reach, reach_b: Reach) -> Iterator[str]:
+    """Return a sentence for each recording that stops before its run's end."""
+    for name, file, reach in (("A", trace.a, reach_a), ("B", trace.b, reach_b)):
+        if reach.cut:
+            yield f"rank {trace.rank} of {name} {_ending(file)}, after {_steps(file.steps)}"
+
+
+def unhashable_note(traces: Sequence[Trace]) -> Iterator[str]:
+    """Return a sentence where records say only that there was something."""
+    count = sum(
+        int(np.count_nonzero(trace.a.events["flags"][trace.row_a[trace.same]] & Flag.UNHASHABLE)) for trace in traces
+    )
+    if count:
+        yield f"{_records(count)} hold tensors without readable bytes: that they are equal is not known"
+
+
+def _ending(file: RunFile) -> str:
+    status = file.status
+    if status.state is State.IN_PROGRESS:
+        return "is still being recorded"
+    if status.state is State.INTERRUPTED:
+        return "was interrupted"
+    if status.exit_status:
+        return f"ended with exit status {status.exit_status}"
+    limits = file.record.options.steps
+    return "was recorded with --steps" if limits and limits[1] is not None else "stops inside a step"
+
+
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count} records"
+
+
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count} steps"

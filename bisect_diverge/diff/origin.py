@@ -1,0 +1,378 @@
+"""Whether a difference begins at a row: everything that went into it is equal in both runs.
+
+What went into a row is known from edges (`diff.edges`) and from the call around it. Where neither tells, the
+answer is None - undetermined - and the reason says what is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bisect_diverge.diff.edges import (
+    Indices,
+    Role,
+    StepView,
+    call_inputs,
+    forward_output,
+    gradient_of_parameter,
+    gradients_of_module,
+    inputs_of_module,
+    users,
+)
+from bisect_diverge.diff.first import is_fed_in
+from bisect_diverge.diff.ignored import address_at
+from bisect_diverge.diff.lone import called_parents
+from bisect_diverge.diff.trace import RowState, Trace
+from bisect_diverge.model.address import PHASE_CODE, PHASES, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bisect_diverge.model.address import Address
+
+JUDGED_LIMIT = 2000
+"""Differing rows of the first step that are looked at for origins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whether a difference begins at a row."""
+
+    holds: bool | None
+    """None: undetermined."""
+    reason: str
+    """One sentence, without a full stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """The origins of one step."""
+
+    addresses: tuple[Address, ...]
+    """Where everything that went in is equal, in order."""
+    not_judged: int
+    """Differing rows beyond `JUDGED_LIMIT`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """What is known of the other ranks in a step."""
+
+    world: int = 1
+    """Number of ranks that took part in the run."""
+    compared: int = 1
+    """Number of ranks that were compared."""
+    differing: Address | None = None
+    """A difference on another rank, before its update."""
+
+
+class Judge:
+    """Decides for rows of one step of one rank whether they are origins.
+
+    Args:
+        view: The step.
+        ranks: What is known of the other ranks.
+    """
+
+    def __init__(self, view: StepView, ranks: Ranks) -> None:
+        self.view = view
+        self._ranks = ranks
+        self.trace: Trace = view.trace
+        bad = ~view.same & view.paired
+        self._bad_before = np.concatenate([[0], np.cumsum(bad)])
+
+    def judge(self, row: int) -> Origin:
+        """Return whether a difference begins at a row of the step."""
+        if not self.view.paired[row]:
+            return Origin(None, "it has no counterpart in the other run that could be compared")
+        phase = PHASES[self.view.rows.phase[row]]
+        if phase is Phase.RNG:
+            return self._generator(row)
+        if phase in _BEGINNINGS:
+            return Origin(True, _BEGINNINGS[phase])
+        decide = _BY_ROLE.get(Role(self.view.role[row]))
+        return decide(self, row) if decide else Origin(True, "it is a setting, nothing recorded goes into it")
+
+    def origins(self) -> Origins:
+        """Return every origin of the step, in order."""
+        differing = np.flatnonzero(self.trace.state[self.view.index] == RowState.DIFFERS)
+        rows = differing[self._worth_judging(differing)]
+        judged = rows[:JUDGED_LIMIT].tolist()
+        found = tuple(self._address(row) for row in judged if self.judge(row).holds)
+        return Origins(found, max(len(rows) - JUDGED_LIMIT, 0))
+
+    def _worth_judging(self, rows: Indices) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Return which rows are not plainly caused by another row; without a loop, as there may be many."""
+        view = self.view
+        bad = ~view.same & view.paired
+        spoilt = np.zeros(int(view.group.max(initial=-1)) + 1, np.bool_)
+        spoilt[view.group[bad & np.isin(view.role, (Role.INPUT, Role.GRAD))]] = True
+        by_call = np.isin(view.role, (Role.OUTPUT, Role.UPDATED)) & spoilt[view.group]
+        by_edge = (view.edge >= 0) & bad[np.maximum(view.edge, 0)] & np.isin(view.role, (Role.INPUT, Role.VALUE))
+        worth: np.ndarray[tuple[int], np.dtype[np.bool_]] = ~(by_call | by_edge)[rows]
+        return worth
+
+    # -- what went into a row, by its role
+    # ---------------------------------------------------------------------
+
+    def _generator(self, row: int) -> Origin:
+        trace, index = self.trace, int(self.view.index[row])
+        before = np.flatnonzero((trace.rows.phase[:index] == _RNG_CODE) & trace.paired[:index])
+        before = before[trace.rows.slot[before] == trace.rows.slot[index]]
+        if not len(before):
+            return Origin(True, "no earlier state of that generator is recorded: it was seeded differently")
+        if not trace.same[before[-1]]:
+            return Origin(False, f"its state differed before: {address_at(trace, int(before[-1]))}")
+        return Origin(True, "its state before is equal: it was seeded or drawn from differently since")
+
+    def _output(self, row: int) -> Origin:
+        inputs = call_inputs(self.view, row)
+        spoilt = self._first_bad(inputs)
+        if spoilt is not None:
+            return Origin(False, f"an input of the same call differs: {self._address(spoilt)}")
+        start = int(self.view.members(int(self.view.group[row]))[0])
+        inner = self._bad_between(start, row, int(self.view.group[row]))
+        if inner is not None:
+            return Origin(False, f"something inside that call differs first: {self._address(inner)}")
+        shown = bool(self.view.paired[start:row].all())
+        held = self._held(row, inside=not shown) or self._drawn(row)
+        if held:
+            return held
+        if not self.view.paired[inputs].all():
+            return Origin(None, "only one run recorded all inputs of that call")
+        if not shown:
+            return Origin(
+                True, f"{_inputs_text(len(inputs))} and its parameters {_EQUAL}; only one run shows its inside"
+            )
+        return Origin(True, f"{_inputs_text(len(inputs))} and everything recorded inside that call {_EQUAL}")
+
+    def _input(self, row: int) -> Origin:
+        edge = int(self.view.edge[row])
+        if edge >= 0:
+            return self._by_edge(edge)
+        index = int(self.view.index[row])
+        place = int(self.view.rows.place[row])
+        parent = int(self._parents[place])
+        if parent < 0:
+            if is_fed_in(self.trace, index):
+                return Origin(True, "it is fed in from outside: no recorded tensor is known to have gone into it")
+            return Origin(None, "no recorded tensor is known to have gone into it")
+        return self._within(row, parent)
+
+    def _within(self, row: int, parent: int) -> Origin:
+        """Judge a tensor that was made in the forward of an enclosing call, between its modules."""
+        rows, view = self.view.rows, self.view
+        around = (rows.place == parent) & (rows.micro_batch == rows.micro_batch[row])
+        around &= (view.role == Role.INPUT) & (rows.phase == rows.phase[row])
+        starts = np.flatnonzero(around[:row])
+        if not len(starts):
+            return Origin(None, "no recorded tensor is known to have gone into it")
+        call = int(view.group[starts[-1]])
+        inputs = view.members(call, Role.INPUT)
+        inputs = inputs[(inputs < row) & (rows.phase[inputs] == rows.phase[row])]
+        spoilt = self._first_bad(inputs)
+        if spoilt is None:
+            spoilt = self._bad_between(int(inputs[0]), row, int(view.group[row]))
+        if spoilt is not None:
+            return Origin(None, f"it may have been made from {self._address(spoilt)}, which differs")
+        held = self._held(int(inputs[0]))
+        if held:
+            return held
+        name = self._name(int(inputs[0]))
+        return Origin(True, f"it is made in {name}, whose inputs and modules called before it {_EQUAL}")
+
+    def _value(self, row: int) -> Origin:
+        edge = int(self.view.edge[row])
+        if edge >= 0:
+            return self._by_edge(edge)
+        return Origin(None, "no recorded tensor is known to have gone into the loss")
+
+    def _grad_output(self, row: int) -> Origin:
+        view = self.view
+        output = forward_output(view, row)
+        used = users(view, output) if output is not None else np.zeros(0, np.int64)
+        losses = np.flatnonzero((view.role == Role.VALUE) & (view.tensor == view.tensor[max(output or 0, 0)]))
+        if output is None or not len(used) + len(losses):
+            return Origin(None, "no recorded call is known to have used that output")
+        rows = [view.members(int(call)) for call in np.unique(view.group[used])]
+        return self._backward_of(np.concatenate([*rows, losses]), row)
+
+    def _grad(self, row: int) -> Origin:
+        gradients = gradients_of_module(self.view, row)
+        if not len(gradients):
+            return Origin(None, "no gradient of an output of its module was recorded")
+        calls = np.unique(self.view.group[gradients])
+        found = self._backward_of(np.concatenate([self.view.members(int(call)) for call in calls]), row)
+        return self._among_ranks() if found.holds and self._ranks.world > 1 else found
+
+    def _among_ranks(self) -> Origin:
+        """Judge a gradient whose own backward pass is equal, where gradients are summed over ranks."""
+        if self._ranks.differing is not None:
+            return Origin(False, f"another rank differs in that step: {self._ranks.differing}")
+        if self._ranks.compared < self._ranks.world:
+            return Origin(None, "it may hold what ranks computed of which there is no recording")
+        return Origin(True, f"the calls whose backward pass made it {_EQUAL}, on all ranks")
+
+    def _backward_of(self, rows: Indices, row: int) -> Origin:
+        """Judge a gradient made by the backward pass of the calls that `rows` belong to."""
+        rows = np.sort(rows)
+        spoilt = self._first_bad(rows[rows < row])
+        if spoilt is not None:
+            return Origin(False, f"what its backward pass uses differs: {self._address(spoilt)}")
+        if not self.view.paired[rows].all():
+            return Origin(None, "only one run shows the calls whose backward pass made it")
+        return Origin(True, f"the calls whose backward pass made it {_EQUAL}, inputs and gradients alike")
+
+    def _updated(self, row: int) -> Origin:
+        view = self.view
+        gradients = gradient_of_parameter(view, row)
+        if not len(gradients):
+            return Origin(None, "the gradient that the update used was not recorded")
+        settings = np.flatnonzero((view.rows.phase[:row] == _OPTIMIZER_CODE) & (view.role[:row] == Role.OTHER))
+        spoilt = self._first_bad(np.concatenate([settings, gradients]))
+        if spoilt is not None:
+            return Origin(False, f"what the update used differs: {self._address(spoilt)}")
+        if not self._equal_before(int(view.rows.place[row])):
+            return Origin(False, "that parameter or its state differed already before the update")
+        return Origin(True, f"the gradient and the settings of that update {_EQUAL}, and so was the state before")
+
+    def _equal_before(self, place: int) -> bool:
+        """Return whether parameter and state at an optimizer's place were equal after the update before."""
+        begin = int(self.view.index[0])
+        rows = np.flatnonzero((self.trace.rows.place[:begin] == place) & self.trace.paired[:begin])
+        rows = rows[self.trace.rows.step[rows] == self.trace.rows.step[rows].max(initial=-1)]
+        updated = np.array([slot.partition(".")[0] in ("param", "state") for slot in self.trace.tables.slots])
+        return bool(self.trace.same[rows][updated[self.trace.rows.slot[rows]]].all())
+
+    def _buffer(self, row: int) -> Origin:
+        inputs = inputs_of_module(self.view, row)
+        if not len(inputs):
+            return Origin(None, "no input of its module was recorded in that step")
+        spoilt = self._first_bad(inputs)
+        if spoilt is not None:
+            return Origin(False, f"an input of its module differs: {self._address(spoilt)}")
+        return Origin(True, f"all inputs of its module in that step {_EQUAL}")
+
+    # -- helpers
+    # -----------------------------------------------------------------------------------------------
+
+    def _by_edge(self, edge: int) -> Origin:
+        name = self._address(edge)
+        if not self.view.paired[edge]:
+            return Origin(None, f"it comes from {name}, which only one run has")
+        if not self.view.same[edge]:
+            return Origin(False, f"it comes from {name}, which differs")
+        return Origin(True, f"it comes from {name}, which is equal: the code between the two differs")
+
+    def _held(self, row: int, *, inside: bool = False) -> Origin | None:
+        """Return why a call is no origin, where a parameter or buffer of its module differs.
+
+        Args:
+            row: A row of the call.
+            inside: Look at the modules below it too, because their calls cannot be compared.
+        """
+        root, fqn = self.trace.tables.places[self.view.rows.place[row]]
+        modules = [(root, fqn)]
+        if inside:
+            modules += [name for name in self._parameters if name[0] == root and _is_below(name[1], fqn)]
+        held = [entry for module in modules for entry in self._parameters.get(module, ())]
+        return next((Origin(False, f"its parameter or buffer {name} differs") for name, same in held if not same), None)
+
+    def _drawn(self, row: int) -> Origin | None:
+        """Return why a call is no origin, where it draws from a generator whose state differed before it."""
+        view = self.view
+        members = view.members(int(view.group[row]))
+        drawn = members[view.rows.phase[members] == _RNG_CODE]
+        before = np.flatnonzero(view.rows.phase[: members[0]] == _RNG_CODE)
+        for slot in np.unique(view.rows.slot[drawn]):
+            earlier = before[view.rows.slot[before] == slot]
+            if len(earlier) and self._first_bad(earlier[-1:]) is not None:
+                return Origin(False, f"it draws from {self.trace.tables.slots[slot]}, whose state differed before")
+        return None
+
+    @cached_property
+    def _parents(self) -> Indices:
+        return called_parents(self.trace)
+
+    @cached_property
+    def _parameters(self) -> dict[tuple[str, str], list[tuple[str, bool]]]:
+        """Root and FQN of a module to its parameters and buffers, each with: equal before this step."""
+        trace = self.trace
+        begin = int(self.view.index[0])
+        slots = [number for number, slot in enumerate(trace.tables.slots) if slot in ("param", "buffer")]
+        rows = np.flatnonzero(np.isin(trace.rows.slot[:begin], slots) & trace.paired[:begin])[::-1]
+        init = np.isin(trace.rows.phase[rows], _INIT_CODE)
+        roots = {trace.tables.places[p] for p in np.unique(trace.rows.place[rows[init]]).tolist()}
+        places, latest = np.unique(trace.rows.place[rows], return_index=True)
+        equal: dict[tuple[str, str], bool] = {}
+        order = np.argsort(-latest)  # oldest first, so that the newest state of a parameter wins
+        for place, row in zip(places[order].tolist(), rows[latest[order]].tolist(), strict=True):
+            for name in _parameter_names(trace.tables.places[place], roots):
+                equal[name] = bool(trace.same[row])
+        out: dict[tuple[str, str], list[tuple[str, bool]]] = {}
+        for (root, fqn), same in equal.items():
+            out.setdefault((root, fqn.rpartition(".")[0]), []).append((fqn, same))
+        return out
+
+    def _first_bad(self, rows: Indices) -> int | None:
+        bad = rows[~self.view.same[rows] & self.view.paired[rows]]
+        return int(bad[0]) if len(bad) else None
+
+    def _bad_between(self, start: int, stop: int, but: int) -> int | None:
+        """Return the first differing row between two rows that does not belong to call `but`."""
+        if self._bad_before[stop] == self._bad_before[start]:
+            return None
+        rows = np.arange(start, stop)
+        return self._first_bad(rows[self.view.group[start:stop] != but])
+
+    def _address(self, row: int) -> Address:
+        return address_at(self.trace, int(self.view.index[row]))
+
+    def _name(self, row: int) -> str:
+        root, fqn = self.trace.tables.places[self.view.rows.place[row]]
+        return f"{root}:{fqn}#{self.view.rows.call[row]}"
+
+
+_BEGINNINGS = {
+    Phase.INIT: "nothing is recorded before the initial values",
+    Phase.DATA: "it is handed out by a loader: no recorded tensor goes into it",
+}
+"""Phases whose rows nothing recorded goes into."""
+
+_BY_ROLE: dict[Role, Callable[[Judge, int], Origin]] = {
+    Role.INPUT: Judge._input,
+    Role.OUTPUT: Judge._output,
+    Role.VALUE: Judge._value,
+    Role.GRAD_OUTPUT: Judge._grad_output,
+    Role.GRAD: Judge._grad,
+    Role.UPDATED: Judge._updated,
+    Role.BUFFER: Judge._buffer,
+}
+
+_EQUAL = "are equal"
+_RNG_CODE = PHASE_CODE[Phase.RNG]
+_INIT_CODE = PHASE_CODE[Phase.INIT]
+_OPTIMIZER_CODE = PHASE_CODE[Phase.OPTIMIZER]
+
+
+def _inputs_text(count: int) -> str:
+    return {0: "it has no inputs, its parameters", 1: "its 1 input"}.get(count, f"its {count} inputs")
+
+
+def _is_below(fqn: str, above: str) -> bool:
+    return fqn.startswith(f"{above}." if above else "") and fqn != above
+
+
+def _parameter_names(place: tuple[str, str], known: set[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the initial parameters that an init or optimizer row's name may mean."""
+    _, fqn = place
+    if place in known:
+        return [place]
+    head, _, rest = fqn.partition(".")
+    if (head, rest) in known:
+        return [(head, rest)]
+    return [name for name in known if name[1] == fqn]

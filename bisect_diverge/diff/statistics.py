@@ -1,0 +1,71 @@
+"""How the tensors of a pair of rows differ, element by element; the only reader of tensor bytes here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from bisect_diverge.model.divergence import ElementStatistics
+from bisect_diverge.model.elements import ELEMENT_TYPES
+from bisect_diverge.model.record import Flag
+
+if TYPE_CHECKING:
+    from bisect_diverge.diff.trace import Trace
+
+Tensor = NDArray[Any]
+
+
+def tensors_at(trace: Trace, index: int) -> tuple[Tensor | None, Tensor | None]:
+    """Return the tensors of a row in their storage types; None for a side that has, or kept, none.
+
+    A B that was recorded against A holds no copy of what is equal there: it is read from A.
+    """
+    row_a, row_b = int(trace.row_a[index]), int(trace.row_b[index])
+    tensor_a = trace.a.tensor(row_a) if row_a >= 0 else None
+    tensor_b = trace.b.tensor(row_b) if row_b >= 0 else None
+    if tensor_b is None and trace.same[index] and trace.b.events["flags"][row_b] & Flag.IN_BASELINE:
+        tensor_b = tensor_a
+    return tensor_a, tensor_b
+
+
+def statistics_at(trace: Trace, index: int) -> ElementStatistics | None:
+    """Return how the tensors of a row differ; None unless both are kept, of one type and one shape."""
+    row_a, row_b = int(trace.row_a[index]), int(trace.row_b[index])
+    if row_a < 0 or row_b < 0:
+        return None
+    event_a, event_b = trace.a.events[row_a], trace.b.events[row_b]
+    if event_a["dtype"] != event_b["dtype"]:
+        return None
+    if trace.a.shapes[event_a["shape"]] != trace.b.shapes[event_b["shape"]]:
+        return None
+    tensor_a, tensor_b = tensors_at(trace, index)
+    if tensor_a is None or tensor_b is None:
+        return None
+    return element_statistics(tensor_a, tensor_b, ELEMENT_TYPES[event_a["dtype"]].name)
+
+
+def element_statistics(a: Tensor, b: Tensor, dtype: str) -> ElementStatistics:
+    """Return how two tensors of one type and shape differ.
+
+    Args:
+        a: As stored, any shape.
+        b: The same type and shape.
+        dtype: Name of their element type.
+    """
+    from bisect_diverge.numerics.signature import signature
+    from bisect_diverge.numerics.summary import gap
+
+    found = gap(a, b, dtype)
+    return ElementStatistics(
+        dtype=dtype,
+        shape_a=a.shape,
+        shape_b=b.shape,
+        numel=a.size,
+        differing=found.differing,
+        max_ulp=found.max_ulp,
+        max_abs=found.max_abs,
+        max_rel=found.max_rel,
+        first_index=found.first_index or (),
+        signature=str(signature(a, b, dtype)),
+    )

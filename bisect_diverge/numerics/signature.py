@@ -1,0 +1,204 @@
+"""A hint at why two tensors differ, from their elements alone.
+
+The rules are tried in the order of `Signature`; the first that fits is the answer. A hint is not a proof: it
+tells a reader where to look first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bisect_diverge.numerics.bits import COMPLEX, FloatFormat, bits, decode, differs, float_format
+from bisect_diverge.numerics.summary import blocks
+
+
+class Signature(StrEnum):
+    """How two tensors differ; the order of members is the order of the rules."""
+
+    EQUAL = "equal"
+    """No element differs in its bits."""
+    NAN = "nan"
+    """An element is NaN in exactly one of the two, or the NaNs have different payloads."""
+    SIGN_OF_ZERO = "sign-of-zero"
+    """Every differing element is zero in both."""
+    REDUCTION_ORDER = "reduction-order"
+    """Every differing element is finite in both, and the difference is at most `rounding`, relative to the
+    element or to the root mean square of the tensor: another order of summation, or another kernel."""
+    PERMUTATION = "permutation"
+    """Both hold the same elements in another order."""
+    MASKED = "masked"
+    """Every differing element is zero in exactly one of the two, as after dropout with another mask (at least two)."""
+    SCALED = "scaled"
+    """Every differing element of B is A's times one constant, within rounding (at least two elements)."""
+    SHIFTED = "shifted"
+    """Every differing element of B is A's plus one constant, within rounding (at least two elements)."""
+    VALUES = "values"
+    """Anything else."""
+
+
+SAMPLE = 1 << 20
+"""Differing elements that the rules look at; of more, the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What one pass over both tensors found."""
+
+    a: NDArray[Any]
+    """Values of differing elements in A, at most `SAMPLE`."""
+    b: NDArray[Any]
+    """The same elements in B."""
+    differing: int
+    """Number of differing elements."""
+    scale: float
+    """Root mean square of the finite elements of A."""
+    same_elements: bool
+    """Both hold the same bit patterns equally often."""
+    epsilon: float
+    """Distance from 1 to the next larger number of the type; 0 for integers."""
+    rounding: float
+    """What counts as rounding, see `rounding`."""
+
+
+def rounding(kind: FloatFormat) -> float:
+    """Return the relative difference up to which two results are the same but for rounding.
+
+    32 units of the last place for float32 and float64, where errors of a whole sum add up (of a million terms
+    in random order about that many); fewer for short types, which are rounded once from a longer accumulator:
+    8 for float16, 4 for bfloat16, 1 or 2 for float8.
+    """
+    return min(32, 1 << kind.mantissa // 3) * kind.epsilon
+
+
+def signature(a: NDArray[Any], b: NDArray[Any], dtype: str) -> Signature:
+    """Return a hint at why two tensors differ.
+
+    Args:
+        a: As stored, any shape.
+        b: The same type and shape.
+        dtype: Name of their element type.
+    """
+    found = _look(a, b, dtype)
+    rules = _RULES if float_format(dtype) else _INTEGER_RULES
+    if not found.differing:
+        return Signature.EQUAL
+    with np.errstate(all="ignore"):
+        return next((name for name, fits in rules if fits(found)), Signature.VALUES)
+
+
+def _look(a: NDArray[Any], b: NDArray[Any], dtype: str) -> _Found:
+    parts_a, parts_b = [], []
+    taken = differing = count = 0
+    squares = 0.0
+    balance = 0
+    for block_a, block_b in blocks(a, b):
+        unequal = np.flatnonzero(differs(block_a, block_b, dtype))
+        differing += len(unequal)
+        chosen = unequal[: SAMPLE - taken]
+        taken += len(chosen)
+        parts_a.append(decode(block_a[chosen], dtype))
+        parts_b.append(decode(block_b[chosen], dtype))
+        squares_of_block, count_of_block = _squares(decode(block_a, dtype))
+        squares += squares_of_block
+        count += count_of_block
+        balance += _mixed_sum(block_a[unequal], dtype) - _mixed_sum(block_b[unequal], dtype)
+    empty = np.zeros(0)
+    kind = float_format(dtype)
+    return _Found(
+        np.concatenate(parts_a) if parts_a else empty,
+        np.concatenate(parts_b) if parts_b else empty,
+        differing,
+        float(np.sqrt(squares / count)) if count else 0.0,
+        balance % 2**64 == 0,
+        kind.epsilon if kind else 0.0,
+        rounding(kind) if kind else 0.0,
+    )
+
+
+def _squares(values: NDArray[Any]) -> tuple[float, int]:
+    if values.dtype.kind not in "fc":
+        return 0.0, 0
+    finite = values[np.isfinite(values)]
+    with np.errstate(over="ignore"):
+        return float((np.abs(finite) ** 2).sum()), finite.size
+
+
+def _mixed_sum(stored: NDArray[Any], dtype: str) -> int:
+    """Return a sum that two collections share, but for a chance of 2**-64, only if they are the same."""
+    pattern = bits(stored, dtype)
+    if dtype in COMPLEX:
+        wide = pattern.astype(np.uint64)
+        pattern = wide[..., 0] * np.uint64(0xD1342543DE82EF95) + wide[..., 1]
+    # splitmix64 (Steele, Lea & Flood 2014): a bijection that leaves no linear relation for the sum to cancel.
+    x = pattern.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return int((x ^ (x >> np.uint64(31))).sum(dtype=np.uint64))
+
+
+def _nan(found: _Found) -> bool:
+    return bool((np.isnan(found.a) | np.isnan(found.b)).any())
+
+
+def _sign_of_zero(found: _Found) -> bool:
+    return bool(((found.a == 0) & (found.b == 0)).all())
+
+
+def _reduction_order(found: _Found) -> bool:
+    size = np.maximum(np.maximum(np.abs(found.a), np.abs(found.b)), found.scale)
+    return bool((np.isfinite(size) & (np.abs(found.a - found.b) <= found.rounding * size)).all())
+
+
+def _permutation(found: _Found) -> bool:
+    return found.same_elements
+
+
+def _masked(found: _Found) -> bool:
+    return found.differing > 1 and bool(((found.a == 0) ^ (found.b == 0)).all())
+
+
+def _scaled(found: _Found) -> bool:
+    if found.differing < 2 or (found.a == 0).any():
+        return False
+    largest = int(np.abs(found.a).argmax())
+    expected = found.a * (found.b[largest] / found.a[largest])
+    return _close(expected, found.b, np.abs(found.b), found.epsilon)
+
+
+def _shifted(found: _Found) -> bool:
+    if found.differing < 2:
+        return False
+    constant = (found.b - found.a)[int(np.abs(found.a).argmin())]
+    return _close(found.a + constant, found.b, np.maximum(np.abs(found.a), np.abs(found.b)), found.epsilon)
+
+
+def _close(expected: NDArray[Any], actual: NDArray[Any], size: NDArray[Any], epsilon: float) -> bool:
+    return bool((np.isfinite(actual) & (np.abs(expected - actual) <= 4 * epsilon * size)).all())
+
+
+def _shifted_integers(found: _Found) -> bool:
+    if found.differing < 2 or found.a.dtype.kind not in "iu":
+        return False
+    gaps = found.b.astype(np.uint64) - found.a.astype(np.uint64)  # wraps around: exact for every width
+    return bool((gaps == gaps[0]).all())
+
+
+_RULES = (
+    (Signature.NAN, _nan),
+    (Signature.SIGN_OF_ZERO, _sign_of_zero),
+    (Signature.REDUCTION_ORDER, _reduction_order),
+    (Signature.PERMUTATION, _permutation),
+    (Signature.MASKED, _masked),
+    (Signature.SCALED, _scaled),
+    (Signature.SHIFTED, _shifted),
+)
+
+_INTEGER_RULES = (
+    (Signature.PERMUTATION, _permutation),
+    (Signature.SHIFTED, _shifted_integers),
+)

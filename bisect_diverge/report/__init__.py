@@ -1,0 +1,1 @@
+"""The same result as text, as JSON, ...: one file per result and format."""

@@ -1,0 +1,55 @@
+"""Counts, numbers and places in words, the same in every report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bisect_diverge.model.address import Address
+
+Paint = Callable[[str, str], str]
+"""Gives a text a look by its role (``bad``, ``good``, ``title``); colour only adds to the words."""
+
+
+def plain(text: str, _role: str) -> str:
+    """Return a text as it is: the look of files and pipes."""
+    return text
+
+
+def printable(text: str) -> str:
+    """Return a text without anything that a terminal would act on."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def plural(number: int, word: str) -> str:
+    """Return a count with its noun: ``1 record``, ``2 records``."""
+    return f"{number} {word if number == 1 else word + ('es' if word.endswith('ch') else 's')}"
+
+
+def magnitude(value: float) -> str:
+    """Return a number with three significant digits."""
+    return f"{value:.3g}"
+
+
+def moment(address: Address) -> str:
+    """Return step, micro-batch and phase in words."""
+    pass_ = f", micro-batch {address.micro_batch}" if address.micro_batch != "-" else ""
+    rank = f"rank {address.rank}, " if address.rank else ""
+    return f"{rank}step {address.step}{pass_}, {address.phase}"
+
+
+def place(address: Address) -> str:
+    """Return slot and name in words: ``output.0 of model:1``; a call other than the first is said."""
+    name = ":".join(part for part in (address.root, address.fqn) if part and part != "-")
+    call = f" (call {address.call})" if address.call else ""
+    return printable(f"{address.slot} of {name}{call}" if name else address.slot)
+
+
+def size(count: int) -> str:
+    """Return a number of bytes in binary units: ``3.2 MiB``."""
+    if count < 1024:
+        return plural(count, "byte")
+    power = min(int(math.log2(count) // 10), 4)
+    return f"{count / 1024**power:.1f} {'KMGT'[power - 1]}iB"
