@@ -1,0 +1,233 @@
+"""Trials of a bisection: what is moved, what came of it, and the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from bisect_diverge.model.address import Address
+from bisect_diverge.model.environment import Difference, Layer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """A requested input of the environment that differs between A and B: what the search moves."""
+
+    layer: Layer
+    """Layer of the knob."""
+    knob: str
+    """Name of the knob (``OMP_NUM_THREADS``, ``argv.--workers``, ``numpy``, ...)."""
+    a: str | None
+    """Value in A; None where it is not set."""
+    b: str | None
+    """Value in B; None where it is not set."""
+
+    def __str__(self) -> str:
+        return f"{self.layer}.{self.knob}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the unit as plain JSON values."""
+        return {"layer": str(self.layer), "knob": self.knob, "a": self.a, "b": self.b}
+
+
+class Outcome(StrEnum):
+    """What the bits of a trial are, up to the end of the step after the known divergence."""
+
+    A = "=A"
+    B = "=B"
+    OTHER = "other"
+    SKIP = "skip"
+    """It did not build or run: never taken for different."""
+    FLAKY = "flaky"
+    """Repeats of it differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One re-run under one configuration."""
+
+    n: int
+    """Number in the search, from 1."""
+    base: str
+    """``a`` or ``b``: the run whose command and environment the configuration starts from."""
+    swapped: tuple[Unit, ...]
+    """Units that have B's value; the others have A's."""
+    outcome: Outcome
+    """Its bits."""
+    inert: tuple[Unit, ...] = ()
+    """Units whose resolved values did not move with them; their bits count for the search all the same."""
+    consequences: tuple[Difference, ...] = ()
+    """Resolved values that moved against A, beside the swapped units themselves."""
+    first_against_a: Address | None = None
+    """First divergence from A; None where it equals A or did not run."""
+    first_against_b: Address | None = None
+    """First divergence from B; None where it equals B or did not run."""
+    seconds: float = 0.0
+    """Wall time."""
+    stopped_at_step: int | None = None
+    """Last step that was run."""
+    reason: str = ""
+    """Why it was skipped; empty otherwise."""
+    reused: bool = False
+    """Taken from the journal of an earlier search, not run again."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the trial as plain JSON values."""
+        return {
+            "n": self.n,
+            "base": self.base,
+            "swapped": [unit.to_json() for unit in self.swapped],
+            "outcome": str(self.outcome),
+            "inert": [unit.to_json() for unit in self.inert],
+            "seconds": round(self.seconds, 2),
+            "stopped_at_step": self.stopped_at_step,
+            "first_against_a": None if self.first_against_a is None else str(self.first_against_a),
+            "first_against_b": None if self.first_against_b is None else str(self.first_against_b),
+            "reason": self.reason,
+            "reused": self.reused,
+        }
+
+
+class Oracle(Protocol):
+    """Runs trials; all that the bisector knows of the world."""
+
+    def __call__(self, swapped: frozenset[Unit], *, repeat: int = 0) -> Trial:
+        """Return the trial of A's environment with these units at B's values.
+
+        Args:
+            swapped: Units at B's values. All of them: B itself. None: A itself.
+            repeat: 0 may be answered from the journal; 1, 2, ... ask for further independent repeats.
+        """
+        ...
+
+
+class Role(StrEnum):
+    """What a cause is to the divergence."""
+
+    CAUSE = "cause"
+    """Sufficient and necessary."""
+    REDUNDANT = "redundant"
+    """Sufficient, but another unit does the same."""
+    PARTNERS = "partners"
+    """These together, none of them alone."""
+    STARTS = "starts"
+    """One of several; the divergence begins with this one."""
+    MASKED = "masked"
+    """Changes A, but in B it is covered by another."""
+
+
+class BisectVerdict(StrEnum):
+    """The answer of a bisection."""
+
+    CAUSE = "cause"
+    NO_DIFFERENCE = "no-difference"
+    BY_ELIMINATION = "by-elimination"
+    INCONCLUSIVE = "inconclusive"
+    NOT_REPEATABLE = "baseline-not-repeatable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """A smallest set of units that was found to make the divergence."""
+
+    units: tuple[Unit, ...]
+    """More than one: partners, or a group that trials between them could not separate."""
+    role: Role
+    """What they are to it."""
+    sufficient: bool
+    """A with only these swapped becomes B."""
+    necessary: bool
+    """B with only these put back becomes A."""
+    same_divergence: bool
+    """The proving trials first differ at the same address as B does."""
+    consequences: tuple[Difference, ...] = ()
+    """Resolved values that moved with them."""
+    proof: tuple[int, ...] = ()
+    """Numbers of the proving trials."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the cause as plain JSON values."""
+        return {
+            "units": [unit.to_json() for unit in self.units],
+            "role": str(self.role),
+            "sufficient": self.sufficient,
+            "necessary": self.necessary,
+            "same_divergence": self.same_divergence,
+            "consequences": [{"layer": str(d.layer), "knob": d.knob, "a": d.a, "b": d.b} for d in self.consequences],
+            "proof": list(self.proof),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Untested:
+    """A unit about which the search can say nothing, and why."""
+
+    unit: Unit
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return self.unit.to_json() | {"reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bisection:
+    """The result of a bisection, whole or partial."""
+
+    verdict: BisectVerdict
+    """The answer."""
+    causes: tuple[Cause, ...] = ()
+    """What moved."""
+    innocent: tuple[Unit, ...] = ()
+    """Tested, and without effect on this divergence."""
+    inert: tuple[Untested, ...] = ()
+    """Swapping these did not move their resolved values: they were not tested."""
+    untestable: tuple[Untested, ...] = ()
+    """These cannot be swapped here."""
+    trials: tuple[Trial, ...] = ()
+    """Every trial in the order in which it was made."""
+    first: Address | None = None
+    """The divergence that was looked for."""
+    notes: tuple[str, ...] = ()
+    """What the controls showed, where the horizon lies, what was clamped, why the search stopped."""
+    finished: bool = True
+    """False: interrupted, or out of budget."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as plain JSON values."""
+        return {
+            "schema": 1,
+            "verdict": str(self.verdict),
+            "causes": [cause.to_json() for cause in self.causes],
+            "innocent": [unit.to_json() for unit in self.innocent],
+            "inert": [row.to_json() for row in self.inert],
+            "untestable": [row.to_json() for row in self.untestable],
+            "trials": [trial.to_json() for trial in self.trials],
+            "first": None if self.first is None else {"address": str(self.first)},
+            "notes": list(self.notes),
+            "finished": self.finished,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Where a search stops of itself."""
+
+    trials: int | None = None
+    """Most trials to make; None: no limit."""
+    seconds: float | None = None
+    """Most wall time; None: no limit."""
+    repeats: int = 1
+    """Repeats of each control beside the recorded run itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchOptions:
+    """How to search."""
+
+    mode: str = "chain"
+    """``chain``: endpoint-chain bisection; ``matrix``: each unit alone in A and alone put back in B."""
+    budget: Budget = field(default_factory=Budget)
+    jobs: int = 1
+    """Trials at a time."""

@@ -1,0 +1,1 @@
+"""Re-runs a recorded run under a configuration: workspace, runner, journal. Needs no torch itself."""
