@@ -10,7 +10,9 @@
     │   └── NewerSchemaError      a recording of a later version of this program
     ├── NoSuchAddressError        the run has no record at that address
     ├── NotComparableError        two runs that share nothing that could be compared
-    └── CommandError              the command to record could not be started
+    ├── CommandError              the command to record could not be started
+    ├── ReplayError               a recorded run cannot be run again as it was
+    └── TrialError                trials could not be run
 
 This module imports nothing, so that every room can raise these.
 """
@@ -73,3 +75,13 @@ class NotComparableError(BisectDivergeError):
 
 class CommandError(BisectDivergeError):
     """The command to record could not be started."""
+
+
+class ReplayError(BisectDivergeError):
+    """A recorded run cannot be run again: its command, its directory or its interpreter is not what it was."""
+
+
+class TrialError(BisectDivergeError):
+    """Trials could not be run, whatever their environment."""
+
+    exit_code = 5

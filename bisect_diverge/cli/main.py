@@ -16,6 +16,8 @@ VERBS = {
     "record": "Run a training script and record it.",
     "diff": "Where do two runs stop being bit-identical?",
     "walk": "The same, in a terminal UI.",
+    "bisect": "Which difference of the environment makes two runs diverge?",
+    "trial": "Run a recorded run again with one thing changed.",
     "show": "What a run holds, or one of its tensors.",
     "env": "What surrounded a run, or what differs between two.",
 }

@@ -157,6 +157,18 @@ def differences(a: Environment, b: Environment) -> tuple[Difference, ...]:
     )
 
 
+def belonging(layer: Layer, knob: str, environment: Environment) -> tuple[Setting, ...]:
+    """Return the resolved values of a run that a requested knob is known to move; none: nobody knows any."""
+    by = (layer, knob, False)
+    return tuple(
+        s
+        for s in environment.settings
+        if s.resolved
+        and not s.knob.endswith(AT_END)
+        and _explains(by, Difference(layer=s.layer, knob=s.knob, a=s.value, b=s.value))
+    )
+
+
 def not_compared(a: Environment, b: Environment) -> tuple[NotCompared, ...]:
     """Return the knobs that look equal but are not known to be."""
     other = {(s.layer, s.knob, s.resolved): s for s in b.settings}

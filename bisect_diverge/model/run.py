@@ -29,6 +29,17 @@ class State(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+class Written(StrEnum):
+    """What a run did to a file or folder."""
+
+    CHANGED = "changed"
+    """It was there before."""
+    PREPARED = "prepared"
+    """Made before the first module was called: an output folder, a dataset that was downloaded."""
+    OUTPUT = "output"
+    """Made after that: a checkpoint, a log."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordOptions:
     """How much of a run is recorded."""
@@ -89,6 +100,8 @@ class RunRecord:
     """Counts of what was and what could not be recorded (see docs/recording.md)."""
     notes: tuple[str, ...] = ()
     """Remarks for people: budget reached, hooks that could not be set, ..."""
+    written: dict[str, str] = field(default_factory=dict)
+    """Files and folders that the process wrote, as far as Python saw it: absolute path to a `Written` word."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain JSON values."""
@@ -104,6 +117,7 @@ class RunRecord:
             "aliases": self.aliases,
             "coverage": self.coverage,
             "notes": list(self.notes),
+            "written": self.written,
         }
 
     @classmethod
@@ -121,6 +135,7 @@ class RunRecord:
             aliases={str(k): [str(x) for x in v] for k, v in row.get("aliases", {}).items()},
             coverage={str(k): int(v) for k, v in row.get("coverage", {}).items()},
             notes=tuple(row.get("notes", ())),
+            written={str(k): str(v) for k, v in row.get("written", {}).items()},
         )
 
     def with_(self, **changes: Any) -> RunRecord:

@@ -55,6 +55,8 @@ class Trial:
     """Units that have B's value; the others have A's."""
     outcome: Outcome
     """Its bits."""
+    signature: str = ""
+    """Names the bits, so that two `other` can be told apart; empty: not known, then equal to no other."""
     inert: tuple[Unit, ...] = ()
     """Units whose resolved values did not move with them; their bits count for the search all the same."""
     consequences: tuple[Difference, ...] = ()
@@ -79,6 +81,7 @@ class Trial:
             "base": self.base,
             "swapped": [unit.to_json() for unit in self.swapped],
             "outcome": str(self.outcome),
+            "signature": self.signature,
             "inert": [unit.to_json() for unit in self.inert],
             "seconds": round(self.seconds, 2),
             "stopped_at_step": self.stopped_at_step,
@@ -136,9 +139,9 @@ class Cause:
     role: Role
     """What they are to it."""
     sufficient: bool
-    """A with only these swapped becomes B."""
+    """A with only these swapped becomes B; False also where no trial shows it."""
     necessary: bool
-    """B with only these put back becomes A."""
+    """B with only these put back becomes A; False also where no trial shows it."""
     same_divergence: bool
     """The proving trials first differ at the same address as B does."""
     consequences: tuple[Difference, ...] = ()
@@ -230,4 +233,4 @@ class SearchOptions:
     """``chain``: endpoint-chain bisection; ``matrix``: each unit alone in A and alone put back in B."""
     budget: Budget = field(default_factory=Budget)
     jobs: int = 1
-    """Trials at a time."""
+    """Trials at a time: all of the matrix, and trials that tell roles; a chain is one by one by nature."""

@@ -18,13 +18,20 @@ _SNAPSHOTS = sys.version_info < (3, 13)
 
 @contextmanager
 def local_variables(frame: FrameType) -> Iterator[dict[str, Any]]:
-    """Yield a frame's local variables, and drop the snapshot afterwards so that it keeps no tensor alive."""
+    """Yield a copy of a frame's local variables, and empty the frame's snapshot so that it keeps no tensor alive.
+
+    The snapshot is the dict that ``locals()`` returns: one that the script holds is left to it, and so is what
+    ``exec`` put there.
+    """
     variables = frame.f_locals
     try:
-        yield variables  # type: ignore[misc,unused-ignore]
+        yield dict(variables)
     finally:
-        if _SNAPSHOTS and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
-            variables.clear()  # the snapshot only: the function's variables live elsewhere
+        # The frame, we and this call hold it: a fourth reference is the script's.
+        if _SNAPSHOTS and frame.f_code.co_flags & inspect.CO_OPTIMIZED and sys.getrefcount(variables) <= 3:
+            code = frame.f_code
+            for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
+                variables.pop(name, None)  # of the snapshot only: the function's variables live elsewhere
 
 
 _NOT_THE_USERS = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))

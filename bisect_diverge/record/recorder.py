@@ -22,9 +22,11 @@ from bisect_diverge.model.environment import Setting
 from bisect_diverge.model.record import Flag
 from bisect_diverge.model.run import Capture, RunRecord, State
 from bisect_diverge.numerics.digest import ALGORITHM
+from bisect_diverge.record import files
 from bisect_diverge.record.capture import Captured, capture
 from bisect_diverge.record.edges import Edges, Mark
 from bisect_diverge.record.generators import states
+from bisect_diverge.record.leaving import leave_together
 from bisect_diverge.record.names import ModuleInfo, Names, Root, unwrap, variable_of
 from bisect_diverge.record.settings import VARIABLE, Settings
 from bisect_diverge.record.steps import Pass, Steps
@@ -62,6 +64,8 @@ class Recorder:
         self.lock = threading.RLock()
         self.active = True
         """False once recording has ended, and in forked children."""
+        self.before_pass: Callable[[], None] | None = None
+        """Called before each root forward of a trial."""
         self.inside_loader = threading.local()
         self.steps = Steps(settings.options.steps, self._new_step)
         self.names = Names()
@@ -209,6 +213,10 @@ class Recorder:
             self._torch_state = taken.digest
             self.add(RNG, micro_batch, (root, info.fqn, info.kind), call, "torch.cpu", taken, info=info)
 
+    def follow_torch(self) -> None:
+        """Note torch's state in a step that is not recorded, so that the first one that is does not seem to move it."""
+        self._torch_state = capture(torch.default_generator.get_state()).digest
+
     # -- roots -------------------------------------------------------------------------------------------------
 
     def root_of(self, module: torch.nn.Module, frame: FrameType | None) -> Root:
@@ -254,12 +262,14 @@ class Recorder:
             self._give_up(f"nothing is recorded: {error}")
             return
         self._writer.site("")
+        files.first_call()
         atexit.register(self.close)
         pending, self._pending = self._pending, []
         if self.steps.recording:
             self._initial(root)
-        if not self._generators_seen:
             self.first_generators()
+        else:
+            self.follow_torch()
         for row in pending:
             row()
 
@@ -290,6 +300,9 @@ class Recorder:
         say(note)
 
     def _new_step(self) -> None:
+        trial = self.settings.trial
+        if trial is not None and self.steps.step > trial.stop_after_step:
+            self._leave()
         self.edges.clear()
         self.passes.clear()
         writer = self._writer
@@ -301,6 +314,13 @@ class Recorder:
         writer.hand_over()
         if self.steps.step == 1 and writer.kept_bytes and self._full:
             self._forecast(writer)
+
+    def _leave(self) -> None:
+        """End a trial: no exception, after which the script's ``finally`` would save files."""
+        if os.getpid() != self.pid or self._writer is None:
+            return
+        self.close(State.COMPLETE)
+        leave_together(Path(self.settings.run), self._record.rank, self._record.world_size)
 
     def _forecast(self, writer: RunWriter) -> None:
         keep = self.settings.options.keep_bytes
@@ -320,24 +340,30 @@ class Recorder:
                 return
             if state is None:  # at exit: an uncaught exception has been printed by now, and left its type here
                 state = State.INTERRUPTED if hasattr(sys, "last_type") else State.COMPLETE
-            aliases: dict[str, list[str]] = {}
-            for root in self.roots:
-                aliases.update(root.aliases)
-            environment = self._record.environment.merged(
-                (*self._later(), *_read_again(self._started, Path(self._record.cwd)))
-            )
-            self._writer.update(
-                self._record.with_(
-                    environment=environment,
-                    aliases=aliases,
-                    coverage=self.coverage,
-                    notes=tuple(self.notes),
-                )
-            )
+            try:
+                self._writer.update(self._last_record())
+            except Exception as error:  # the rows are worth more than their description
+                say(f"the recording has no last description ({type(error).__name__}: {_reason(error)})")
             self._writer.close(state, exit_status)
             atexit.unregister(self.close)
             if self._writer.error is not None:
                 say(f"the recording is incomplete: {_reason(self._writer.error)}")
+
+    def _last_record(self) -> RunRecord:
+        """Return the run record with what is known only at the end."""
+        aliases: dict[str, list[str]] = {}
+        for root in self.roots:
+            aliases.update(root.aliases)
+        environment = self._record.environment.merged(
+            (*self._later(), *_read_again(self._started, Path(self._record.cwd)))
+        )
+        return self._record.with_(
+            environment=environment,
+            aliases=aliases,
+            coverage=self.coverage,
+            notes=tuple(self.notes),
+            written=files.written(),
+        )
 
     def abandon(self) -> None:
         """Stop in a forked child, whose parent goes on recording."""
@@ -365,6 +391,10 @@ class Recorder:
 
     def _give_up(self, why: str) -> None:
         self.active = False
+        self._pending.clear()
+        if self._writer is not None:
+            self._writer.close(State.INTERRUPTED)
+            atexit.unregister(self.close)
         say(why)
 
     def trouble(self, where: str, error: BaseException) -> None:

@@ -14,6 +14,35 @@ VARIABLE = "BISECT_DIVERGE_RECORD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSettings:
+    """What a trial's process does otherwise than a recorded one."""
+
+    stop_after_step: int
+    """Last step that is run: at the first row after it the process flushes and leaves."""
+    pins: tuple[tuple[str, str], ...] = ()
+    """``layer.knob`` and value of settings that hold against the script's own calls (`record.overrides`)."""
+    scratch: str = ""
+    """Directory that takes what the process writes; what it does not see is listed there (`record.divert`)."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as plain JSON values."""
+        return {
+            "stop_after_step": self.stop_after_step,
+            "pins": [list(pin) for pin in self.pins],
+            "scratch": self.scratch,
+        }
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> TrialSettings:
+        """Return the settings that `to_json` wrote."""
+        return cls(
+            stop_after_step=row["stop_after_step"],
+            pins=tuple((knob, value) for knob, value in row["pins"]),
+            scratch=row["scratch"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything a recording process needs to know."""
 
@@ -29,6 +58,8 @@ class Settings:
     """Variables to record beside the allow-list."""
     bootstrap: str = ""
     """Directory that was put first on ``PYTHONPATH``; empty when there is none to take away again."""
+    trial: TrialSettings | None = None
+    """None: an ordinary recording."""
 
     def to_json(self) -> str:
         """Return the settings as one line of JSON."""
@@ -39,6 +70,7 @@ class Settings:
             "outside": [setting.to_json() for setting in self.outside],
             "env_names": list(self.env_names),
             "bootstrap": self.bootstrap,
+            "trial": None if self.trial is None else self.trial.to_json(),
         }
         return json.dumps(row)
 
@@ -53,4 +85,5 @@ class Settings:
             outside=tuple(Setting.from_json(setting) for setting in row["outside"]),
             env_names=tuple(row["env_names"]),
             bootstrap=row["bootstrap"],
+            trial=None if row.get("trial") is None else TrialSettings.from_json(row["trial"]),
         )

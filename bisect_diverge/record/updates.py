@@ -44,6 +44,7 @@ class Updates:
         self._known: dict[int, _Known] = {}
         self._attempts = 0
         self._scaler: Any = None
+        recorder.steps.optimizers = constructed_before()
         patches.add_handle(torch_optimizer.register_optimizer_step_pre_hook(self._before))
         patches.add_handle(torch_optimizer.register_optimizer_step_post_hook(self._after))
         self._see_construction(patches)
@@ -108,6 +109,8 @@ class Updates:
         if self._recording():
             self._buffers(known.site)
             recorder.generators(recorder.steps.count("boundary", ""))
+        elif recorder.opened:
+            recorder.follow_torch()
         recorder.steps.updated = True
 
     # -- rows --------------------------------------------------------------------------------------------------
@@ -226,6 +229,17 @@ class Updates:
             return result
 
         patches.replace(scaler_class, "step", step, like=original)
+
+
+def constructed_before() -> bool:
+    """Whether an optimizer has been constructed in this process, before recording began: its class shows it."""
+    kinds = [torch.optim.Optimizer]
+    while kinds:
+        kind = kinds.pop()
+        if getattr(getattr(kind, "step", None), "hooked", False):
+            return True
+        kinds += kind.__subclasses__()
+    return False
 
 
 def _has_closure(args: Any, kwargs: Any) -> bool:

@@ -50,6 +50,8 @@ class _WhenTorchIsImported:
 
 
 def _start():
+    if _files is not None:
+        sys.modules.setdefault("bisect_diverge.record.files", _files)
     try:
         from bisect_diverge.record.bootstrap import start
     except ImportError as error:
@@ -61,7 +63,24 @@ def _start():
     start()
 
 
+def _follow_files():
+    """Watch what is written, with a module of ours that no other of ours is imported for."""
+    from importlib.machinery import ModuleSpec, SourceFileLoader
+
+    name = "bisect_diverge.record.files"
+    loader = SourceFileLoader(name, os.path.join(os.path.dirname(_HERE), "files.py"))  # noqa: PTH118, PTH120
+    module = type(sys)(name)
+    module.__spec__ = ModuleSpec(name, loader)
+    try:
+        loader.exec_module(module)
+        module.begin(_settings)
+    except ImportError:  # of a trial, in an interpreter without us: said once torch is imported
+        return None
+    return module
+
+
 _settings = os.environ.get("BISECT_DIVERGE_RECORD")
+_files = _follow_files() if _settings else None
 try:
     _chain()
 finally:

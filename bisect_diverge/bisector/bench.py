@@ -1,0 +1,190 @@
+"""Makes trials: never one configuration twice, within a budget, and to each a value that can be compared."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bisect_diverge.model.trial import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from bisect_diverge.model.trial import Budget, Oracle, Trial, Unit
+
+A = "=A"
+"""Value of a configuration whose bits are A's."""
+B = "=B"
+"""Value of a configuration whose bits are B's."""
+
+Value = str | None
+"""What the bits of a configuration are; None: it does not run, or does not repeat itself. Never `different`."""
+
+SUSPICIOUS = 4
+"""So many different `other`: the last is repeated, since noise too gives other bits each time.
+
+Two causes give at most two (each alone), so that an ordinary search pays nothing for it.
+"""
+REPEATS_OF_FLAKY = 2
+"""A flaky trial is repeated so often; where these agree the value is theirs."""
+
+BY_USER = "stopped by the user"
+
+
+class Stopped(Exception):  # noqa: N818 - no error: the search ends early and says why
+    """The budget is spent, or the user has had enough."""
+
+
+class Noisy(Stopped):
+    """Mixed configurations do not repeat themselves."""
+
+
+class Bench:
+    """Trials of subsets of units, remembered."""
+
+    def __init__(
+        self,
+        oracle: Oracle,
+        budget: Budget,
+        *,
+        jobs: int = 1,
+        on_trial: Callable[[Trial], None] = lambda _trial: None,
+        should_stop: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.trials: list[Trial] = []
+        self.finer: dict[Unit, frozenset[Unit]] = {}
+        """Unit to the parts it was taken apart into; all parts together are the unit."""
+        self._oracle = oracle
+        self._budget = budget
+        self._jobs = jobs
+        self._on_trial = on_trial
+        self._should_stop = should_stop
+        self._clock = clock
+        self._begin = clock()
+        self._known: dict[frozenset[Unit], Trial] = {}
+        self._values: dict[frozenset[Unit], Value] = {}
+        self._others: set[str] = set()
+
+    @property
+    def oracle(self) -> Oracle:
+        """The oracle that is asked."""
+        return self._oracle
+
+    def judge_by(self, oracle: Oracle) -> None:
+        """Ask another oracle from now on, and forget what the former one said."""
+        self._oracle = oracle
+        self._known.clear()
+        self._values.clear()
+        self._others.clear()
+
+    def value(self, swapped: Iterable[Unit]) -> Value:
+        """Return the value of a configuration; runs it if it was not run before.
+
+        Raises:
+            Stopped: if it would have to be run and may not.
+        """
+        key = self._key(swapped)
+        if key not in self._values:
+            self._values[key] = self._judged(key)
+        return self._values[key]
+
+    def values(self, configurations: Iterable[Iterable[Unit]]) -> list[Value]:
+        """Return the values of configurations; those not run before are run ``jobs`` at a time.
+
+        Raises:
+            Stopped: if one would have to be run and may not.
+        """
+        keys = [self._key(swapped) for swapped in configurations]
+        if self._jobs > 1:
+            self._run_together([key for key in dict.fromkeys(keys) if key not in self._known])
+        return [self.value(key) for key in keys]
+
+    def known(self, swapped: Iterable[Unit]) -> Value:
+        """Return the value of a configuration if it was run; None otherwise."""
+        return self._values.get(self._key(swapped))
+
+    def trial(self, swapped: Iterable[Unit]) -> Trial:
+        """Return the trial of a configuration, run now if need be."""
+        key = self._key(swapped)
+        if key not in self._known:
+            self._known[key] = self._made(key, 0)
+        return self._known[key]
+
+    def found(self, swapped: Iterable[Unit]) -> Trial | None:
+        """Return the trial of a configuration if there was one."""
+        return self._known.get(self._key(swapped))
+
+    def repeat(self, swapped: Iterable[Unit], number: int) -> Trial:
+        """Return a further, independent repeat of a configuration."""
+        return self._made(self._key(swapped), number)
+
+    def _key(self, swapped: Iterable[Unit]) -> frozenset[Unit]:
+        key = frozenset(swapped)
+        for unit, parts in reversed(self.finer.items()):
+            if parts <= key:
+                key = key - parts | {unit}
+        return key
+
+    def _judged(self, key: frozenset[Unit]) -> Value:
+        trial = self.trial(key)
+        if trial.outcome is Outcome.FLAKY:
+            again = {value_of(self._made(key, number)) for number in range(1, REPEATS_OF_FLAKY + 1)}
+            return again.pop() if len(again) == 1 else None
+        value = value_of(trial)
+        if trial.outcome is Outcome.OTHER and trial.signature and value not in self._others:
+            self._others.add(trial.signature)
+            if len(self._others) == SUSPICIOUS and value_of(self._made(key, 1)) != value:
+                raise Noisy(
+                    f"trial {trial.n} does not repeat itself: where its units are mixed the run is noisy, "
+                    "and nothing can be told from other bits"
+                )
+        return value
+
+    def _may_run(self, made: int) -> None:
+        limit = self._budget.trials
+        if self._should_stop():
+            raise Stopped(BY_USER)
+        if limit is not None and made >= limit:
+            raise Stopped(f"the budget of {limit} trials is spent")
+        if self._budget.seconds is not None and self._clock() - self._begin >= self._budget.seconds:
+            raise Stopped(f"the budget of {self._budget.seconds:g} s is spent")
+
+    def _made(self, key: frozenset[Unit], repeat: int) -> Trial:
+        self._may_run(self._count())
+        return self._noted(self._oracle(key, repeat=repeat))
+
+    def _run_together(self, keys: list[frozenset[Unit]]) -> None:
+        left = len(keys) if self._budget.trials is None else max(self._budget.trials - self._count(), 0)
+        if keys:
+            self._may_run(self._count())
+        with ThreadPoolExecutor(self._jobs) as pool:
+            chosen = keys[:left]
+            for key, trial in zip(chosen, pool.map(self._oracle, chosen), strict=True):
+                self._known[key] = self._noted(trial)
+
+    def _count(self) -> int:
+        """Return the number of trials that were really made: one taken from a journal costs nothing."""
+        return sum(not trial.reused for trial in self.trials)
+
+    def _noted(self, trial: Trial) -> Trial:
+        if trial.outcome is Outcome.SKIP and self._should_stop():
+            raise Stopped(BY_USER)  # it was cut off, which says nothing of its units
+        trial = replace(trial, n=len(self.trials) + 1)
+        self.trials.append(trial)
+        self._on_trial(trial)
+        return trial
+
+
+def value_of(trial: Trial) -> Value:
+    """Return the value of one trial."""
+    match trial.outcome:
+        case Outcome.A:
+            return A
+        case Outcome.B:
+            return B
+        case Outcome.OTHER:
+            return trial.signature or f"trial {trial.n}"
+    return None

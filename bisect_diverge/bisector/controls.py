@@ -1,0 +1,174 @@
+"""Replays A and B before anything is swapped: is there something to search, and can it be searched?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from bisect_diverge.bisector.bench import A, B, value_of
+from bisect_diverge.bisector.chain import Chain
+from bisect_diverge.model.address import PHASE_CODE
+from bisect_diverge.model.trial import BisectVerdict, Cause, Outcome, Role, Untested
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bisect_diverge.bisector.state import State
+    from bisect_diverge.model.address import Address
+    from bisect_diverge.model.trial import Oracle, Trial, Unit
+
+UNRUNNABLE = 3
+"""So many units are given up, one after another, when B does not run with them."""
+
+
+@runtime_checkable
+class LimitedOracle(Protocol):
+    """An oracle that can leave out what does not repeat itself."""
+
+    def limit(self, differing: Sequence[Address]) -> Oracle | None:
+        """Return an oracle that judges only what precedes all of these addresses.
+
+        The earliest of them is the horizon: what lies before it is deterministic. None if the divergence
+        of A and B does not lie before it, so that nothing would be left to search.
+        """
+        ...
+
+
+def control(state: State, repeats: int) -> None:
+    """Replay A and B, and settle the verdict where they leave nothing to search.
+
+    Afterwards `state.target` is the value of all units at B's, unless `state.verdict` is set.
+
+    Raises:
+        Stopped: if the budget is spent.
+    """
+    if _repeats_itself(state, (), A, repeats) and state.units:
+        _control_of_b(state, repeats)
+    if state.verdict is None and not state.units:
+        _nothing_to_move(state)
+
+
+def _repeats_itself(state: State, swapped: tuple[Unit, ...], record: str, repeats: int) -> bool:
+    """Replay one side; True if it gives its record again each time. Otherwise the verdict is set or B left open."""
+    name = "A" if record == A else "B"
+    trials = [state.bench.trial(swapped)]
+    trials += [state.bench.repeat(swapped, number) for number in range(1, repeats)]
+    values = {value_of(trial) for trial in trials}
+    if values == {record}:
+        state.notes.append(f"{name} replayed: identical" + f" {len(trials)} times" * (len(trials) > 1))
+        return True
+    if any(trial.outcome is Outcome.SKIP for trial in trials):
+        if record == A:
+            _give_up(state, BisectVerdict.INCONCLUSIVE, f"A does not run here: {trials[0].reason or 'no reason known'}")
+        return False
+    if len(trials) == 1 and trials[0].outcome is not Outcome.FLAKY:
+        trials.append(state.bench.repeat(swapped, 1))
+        values.add(value_of(trials[-1]))
+    if len(values) > 1 or None in values:
+        return _noise(state, swapped, record, trials)
+    if record == A:
+        what = "B's bits" if values == {B} else "other bits"
+        _give_up(
+            state,
+            BisectVerdict.INCONCLUSIVE,
+            f"A replayed: its repeats agree with one another and not with the record ({what}): "
+            "something that was not recorded has moved since",
+        )
+    return False
+
+
+def _noise(state: State, swapped: tuple[Unit, ...], record: str, trials: list[Trial]) -> bool:
+    """Search before the horizon if the oracle can judge that much; otherwise blame nothing."""
+    name = "A" if record == A else "B"
+    first = [trial.first_against_a if record == A else trial.first_against_b for trial in trials]
+    differing = [address for address in first if address is not None]
+    horizon = min(differing, key=lambda a: (a.step, PHASE_CODE[a.phase]), default=None)
+    where = "" if horizon is None else f"; the horizon is {horizon}: what lies before it repeats itself"
+    bench = state.bench
+    if differing and isinstance(bench.oracle, LimitedOracle):
+        limited = bench.oracle.limit(differing)
+        if limited is not None:
+            bench.judge_by(limited)
+            state.notes.append(f"{name} does not repeat itself{where}; only that is judged")
+            if value_of(bench.trial(())) == A and value_of(bench.trial(swapped)) == record:
+                return True
+    _give_up(state, BisectVerdict.NOT_REPEATABLE, f"{name} does not repeat itself: nothing can be blamed{where}")
+    return False
+
+
+def _control_of_b(state: State, repeats: int) -> None:
+    if not _runs_with_b(state) or not state.units:
+        return
+    reached = _repeats_itself(state, state.units, B, repeats)
+    if not reached and state.verdict is not None:
+        return
+    state.target = state.bench.value(state.units)
+    if state.first is None:
+        state.first = state.bench.trial(state.units).first_against_a
+    if reached:
+        if state.untestable:
+            state.notes.append("B was reached without what cannot be swapped here: that has no part")
+        return
+    if state.target == A:
+        _nothing_to_move(state)
+    elif state.untestable:
+        state.notes.append(
+            "with everything swapped that can be, the run is neither A nor B: what cannot be swapped here has part "
+            "in B, and the search goes from A to that run"
+        )
+    else:
+        state.notes.append(
+            "B replayed: other bits than its record, though they repeat themselves: something that was not recorded "
+            "has moved since; the search goes from A to the replay"
+        )
+
+
+def _nothing_to_move(state: State) -> None:
+    """Settle it where all that can be swapped leaves A as it is."""
+    if not state.untestable:
+        why = "B's environment, as far as it was recorded, gives A" if state.units else "no unit differs"
+        _give_up(state, BisectVerdict.INCONCLUSIVE, f"{why}: what differs was not recorded")
+        return
+    control = state.bench.trial(state.units)
+    state.settled = (
+        Cause(
+            units=tuple(row.unit for row in state.untestable),
+            role=Role.CAUSE,
+            sufficient=False,
+            necessary=bool(state.units),
+            same_divergence=control.first_against_b in {None, state.first},
+            proof=(control.n,),
+        ),
+    )
+    state.complete = True
+    text = "everything that can be swapped leaves A as it is" if state.units else "nothing that differs can be swapped"
+    _give_up(state, BisectVerdict.BY_ELIMINATION, f"{text}: what cannot be swapped here remains")
+
+
+def _runs_with_b(state: State) -> bool:
+    """Give up units with which B does not run: they cannot be tested here. False if that does not help."""
+    for _ in range(UNRUNNABLE):
+        if not state.units or state.bench.trial(state.units).outcome is not Outcome.SKIP:
+            return True
+        unit, reason = _unrunnable(state)
+        state.untestable.append(Untested(unit=unit, reason=f"the run fails with it: {reason}"))
+        state.units = state.rest(unit)
+    if not state.units or state.bench.trial(state.units).outcome is not Outcome.SKIP:
+        return True
+    _give_up(state, BisectVerdict.INCONCLUSIVE, "B does not run here, nor does most of it")
+    return False
+
+
+def _unrunnable(state: State) -> tuple[Unit, str]:
+    """Return the unit that ends the longest prefix that runs, and why the run fails with it."""
+    chain = Chain(state.bench, state.units)
+    low, high = 0, len(state.units)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if chain.value(middle) is None else (middle, high)
+    reason = state.bench.trial(state.units[:high]).reason
+    return state.units[low], reason or "no reason known"
+
+
+def _give_up(state: State, verdict: BisectVerdict, note: str) -> None:
+    state.verdict = verdict
+    state.notes.append(note)

@@ -1,0 +1,57 @@
+"""What a search will cost, before it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import median_high
+from typing import TYPE_CHECKING
+
+from bisect_diverge.bisector.plan import ordered
+from bisect_diverge.bisector.search import bisect
+from bisect_diverge.bisector.supposed import Effect, World
+from bisect_diverge.model.trial import SearchOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bisect_diverge.model.trial import Unit
+
+PAIRS = 60
+"""So many pairs of partners are tried for the dearest ordinary search."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """Numbers of trials, the controls included."""
+
+    least: int
+    """The cheapest place for one cause."""
+    typical: int
+    """One cause, at a place like most."""
+    most: int
+    """Two partners, or one cause; more than two units that act together cost more still."""
+
+    def to_json(self) -> dict[str, int]:
+        """Return the numbers as plain JSON values."""
+        return {"least": self.least, "typical": self.typical, "most": self.most}
+
+
+def price(units: Sequence[Unit], options: SearchOptions | None = None) -> Price:
+    """Return what a search among these units costs, by making it for every place of one cause and many of two."""
+    chain = ordered(units)
+    mode = SearchOptions(mode=options.mode if options else "chain")
+    repeats = 2 * ((options.budget.repeats if options else 1) - 1)
+    if not chain:
+        only_a = 1 + repeats // 2
+        return Price(least=only_a, typical=only_a, most=only_a)
+    single = [_cost(chain, mode, frozenset({unit})) + repeats for unit in chain]
+    pairs = list(combinations(chain, 2))
+    chosen = pairs[:: max(len(pairs) // PAIRS, 1)]
+    together = [_cost(chain, mode, frozenset(pair)) + repeats for pair in chosen]
+    return Price(least=min(single), typical=median_high(single), most=max(*single, *together, 0))
+
+
+def _cost(units: tuple[Unit, ...], options: SearchOptions, cause: frozenset[Unit]) -> int:
+    world = World(units=units, effects=(Effect((cause,)),))
+    return len(bisect(units, world, options).trials)

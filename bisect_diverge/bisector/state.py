@@ -1,0 +1,50 @@
+"""What a search has found so far: enough to give an honest answer wherever it stops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bisect_diverge.bisector.bench import Bench
+    from bisect_diverge.model.address import Address
+    from bisect_diverge.model.trial import BisectVerdict, Cause, Unit, Untested
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    """The search so far; only trials that were made count as known."""
+
+    bench: Bench
+    units: tuple[Unit, ...]
+    """What is moved, in the order of the plan; a unit that was taken apart is replaced by its parts."""
+    first: Address | None
+    """The divergence that is looked for; None: not known, taken from the control of B."""
+    untestable: list[Untested]
+    """What cannot be swapped here."""
+    target: str | None = None
+    """Value of all units at B's: B's bits unless something that cannot be swapped has part in them."""
+    verdict: BisectVerdict | None = None
+    """Set where the controls settle it, or where nothing can be blamed."""
+    settled: tuple[Cause, ...] = ()
+    """Causes that the controls alone prove."""
+    found: list[tuple[Unit, ...]] = field(default_factory=list)
+    """Smallest sets that make the target."""
+    covered: list[tuple[Unit, ...]] = field(default_factory=list)
+    """Sets that change A, but without part in the target."""
+    aside: list[Unit] = field(default_factory=list)
+    """Units that matter only beside others, without part in the target."""
+    explained: set[Unit] = field(default_factory=set)
+    """Units that are put back to A's value to see whether anything else has part."""
+    complete: bool = False
+    """All units but the explained ones at B's value give A: the rest has no part."""
+    finished: bool = True
+    notes: list[str] = field(default_factory=list)
+
+    def rest(self, *taken: Unit) -> tuple[Unit, ...]:
+        """Return all units but some."""
+        return tuple(unit for unit in self.units if unit not in taken)
+
+    def blamed(self) -> set[Unit]:
+        """Return every unit that is in some set."""
+        return {unit for group in (*self.found, *self.covered) for unit in group}

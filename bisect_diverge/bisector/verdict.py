@@ -1,0 +1,84 @@
+"""Puts the answer together from what is known, whether the search came to its end or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bisect_diverge.bisector.bench import B
+from bisect_diverge.bisector.roles import causes, starts
+from bisect_diverge.model.trial import Bisection, BisectVerdict, Outcome, Role, Untested
+
+if TYPE_CHECKING:
+    from bisect_diverge.bisector.state import State
+    from bisect_diverge.model.trial import Cause, Unit
+
+
+def answer(state: State) -> Bisection:
+    """Return the result of a search in this state; no trial is run."""
+    found = (*state.settled, *causes(state))
+    if state.verdict is BisectVerdict.NOT_REPEATABLE:
+        found = ()
+    blamed = {unit for cause in found for unit in cause.units}
+    blamed.update(state.aside)
+    inert = _inert(state, blamed)
+    rest = [unit for unit in state.units if unit not in blamed and unit not in {row.unit for row in inert}]
+    named = {row.unit for row in state.untestable}
+    untestable = tuple(state.untestable)
+    return Bisection(
+        verdict=_verdict(state, found),
+        causes=found,
+        innocent=tuple(unit for unit in rest if unit not in named) if state.complete else (),
+        inert=inert,
+        untestable=untestable,
+        trials=tuple(state.bench.trials),
+        first=state.first,
+        notes=tuple(dict.fromkeys((*state.notes, *_about_units(state, rest, found)))),
+        finished=state.finished,
+    )
+
+
+def _verdict(state: State, found: tuple[Cause, ...]) -> BisectVerdict:
+    if state.verdict is not None:
+        return state.verdict
+    proved = any(_is_proved(state, cause) for cause in found)
+    return BisectVerdict.CAUSE if proved else BisectVerdict.INCONCLUSIVE
+
+
+def _is_proved(state: State, cause: Cause) -> bool:
+    """Return whether a cause answers the question: it makes B, or, where B is out of reach, its first divergence."""
+    if state.finished and cause.sufficient:
+        return True
+    started = state.target != B and starts(state.bench.found(cause.units), state.first)
+    return (cause.sufficient or started) and cause.necessary
+
+
+def _inert(state: State, blamed: set[Unit]) -> tuple[Untested, ...]:
+    """Return the units whose resolved values stayed where they were in every trial that swapped them."""
+    moved: set[Unit] = set()
+    still: set[Unit] = set()
+    for trial in state.bench.trials:
+        if trial.outcome is not Outcome.SKIP:
+            still.update(trial.inert)
+            moved.update(set(trial.swapped) - set(trial.inert))
+    reason = "swapping it did not move its resolved value"
+    return tuple(
+        Untested(unit=unit, reason=reason)
+        for unit in state.units
+        if unit in still and unit not in moved and unit not in blamed
+    )
+
+
+def _about_units(state: State, rest: list[Unit], found: tuple[Cause, ...]) -> list[str]:
+    notes = []
+    if state.aside:
+        names = ", ".join(str(unit) for unit in dict.fromkeys(state.aside))
+        notes.append(f"these matter only beside others, and have no part in this divergence: {names}")
+    if rest and not state.complete:
+        notes.append(f"not decided: {', '.join(str(unit) for unit in rest)}")
+    if any(not cause.same_divergence for cause in found if cause.role is not Role.MASKED):
+        notes.append("a proving trial first differs at another address than B does: it may be another divergence")
+    for cause in found:
+        if cause.role is Role.CAUSE and len(cause.units) > 1 and state.verdict is None:
+            names = ", ".join(str(unit) for unit in cause.units)
+            notes.append(f"{names}: the mix of these does not run or repeat itself, so they were moved together")
+    return notes

@@ -1,0 +1,120 @@
+"""``bd trial``: run a recorded run again with some settings changed."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bisect_diverge.cli.diff import _paint
+
+if TYPE_CHECKING:
+    from bisect_diverge.model.environment import Layer
+    from bisect_diverge.model.run import RunRecord
+    from bisect_diverge.model.trial import Unit
+    from bisect_diverge.store.reader import Run
+
+FROM_B = "@B"
+"""Value of ``--set`` that stands for B's."""
+STATUS = {"=A": 0, "=B": 0, "other": 0, "skip": 5}
+"""Outcome to exit status."""
+
+
+@click.command("trial")
+@click.argument("a", metavar="A")
+@click.option("--set", "sets", multiple=True, metavar="LAYER.KNOB=VALUE", help="Change this; @B takes B's value.")
+@click.option("--b", "b", metavar="B", help="The run that @B means, and that the bits are compared with too.")
+@click.option("--offset-b", type=int, default=0, metavar="STEP", help="A's step at which a resumed B begins.")
+@click.option(
+    "--resume/--fresh", default=True, help="Use the result of an earlier such trial, or forget all.  [resume]"
+)
+@click.option("--keep-trials", metavar="DIR", type=click.Path(path_type=Path), help="Keep the trial's folder there.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Output format.",
+)
+def command(
+    a: str, sets: tuple[str, ...], b: str | None, offset_b: int, resume: bool, keep_trials: Path | None, form: str
+) -> None:
+    """Run A's command again with some settings changed, and say whether the bits are A's, B's or others.
+
+    Without --set it tells whether A repeats itself. The script and your files are not touched. With --b it stops at
+    the step after the first divergence of A and B.
+
+    Exit status: 0 it ran, 2 trouble with the input, 5 it could not run.
+
+    \b
+    bd trial runs/a
+    bd trial runs/a --set hardware.OMP_NUM_THREADS=1
+    bd trial runs/a --b runs/b --set dependencies.numpy=@B --set configuration.argv.--lr=@B
+    """
+    from bisect_diverge.report.trial_text import trial_json, trial_text
+    from bisect_diverge.store.reader import Run
+    from bisect_diverge.trial.search import TrialOptions, first_divergence, trials
+
+    with ExitStack() as stack:
+        run_a = stack.enter_context(Run(a))
+        run_b = None if b is None else stack.enter_context(Run(b))
+        units = frozenset(_unit(text, run_a, run_b) for text in sets)
+        first = None if run_b is None else first_divergence(run_a, run_b, offset_b)
+        options = TrialOptions(offset_b=offset_b, fresh=not resume, keep=keep_trials)
+        oracle = stack.enter_context(trials(run_a, run_b, first, options))
+        trial = oracle(units)
+    text = trial_json(trial) if form == "json" else trial_text(trial, with_b=b is not None, paint=_paint())
+    click.echo(text)
+    sys.exit(STATUS[str(trial.outcome)])
+
+
+def _unit(text: str, a: Run, b: Run | None) -> Unit:
+    """Return the unit that a ``--set`` means."""
+    from bisect_diverge.environment.apply import Way, rule_for
+    from bisect_diverge.errors import UsageError
+    from bisect_diverge.model.environment import Layer
+    from bisect_diverge.model.trial import Unit
+
+    name, equals, value = text.partition("=")
+    layer, dot, knob = name.partition(".")
+    if not (equals and dot and knob) or layer not in set(Layer):
+        raise UsageError(
+            f"--set {text}: give LAYER.KNOB=VALUE",
+            hint=f"layers are {', '.join(Layer)}; bd env {a.path} lists the knobs",
+        )
+    rule = rule_for(Layer(layer), knob)
+    if rule.way is Way.NONE:
+        raise UsageError(f"{name} cannot be swapped here: {rule.reason}")
+    if value != FROM_B:
+        return Unit(layer=Layer(layer), knob=knob, a=_value(a, layer, knob), b=value)
+    if b is None:
+        raise UsageError(f"--set {text}: {FROM_B} needs --b B")
+    return _unit_of_b(Layer(layer), knob, a, b)
+
+
+def _unit_of_b(layer: Layer, knob: str, a: Run, b: Run) -> Unit:
+    from bisect_diverge.errors import UsageError
+    from bisect_diverge.model.trial import Unit
+    from bisect_diverge.trial.search import differing_units
+
+    units = differing_units(a, b)
+    for unit in units.units:
+        if (unit.layer, unit.knob) == (layer, knob):
+            return unit
+    for difference in units.resolved:
+        if (difference.layer, difference.knob) == (layer, knob):
+            return Unit(layer=layer, knob=knob, a=difference.a, b=difference.b)
+    raise UsageError(
+        f"{layer}.{knob} is no unit of these two runs",
+        hint=f"bd bisect {a.path} {b.path} --plan lists them",
+    )
+
+
+def _value(run: Run, layer: str, knob: str) -> str | None:
+    record: RunRecord = run.first.record
+    found = [s for s in record.environment.settings if (s.layer, s.knob) == (layer, knob)]
+    return next((s.value for s in sorted(found, key=lambda s: s.resolved)), None)

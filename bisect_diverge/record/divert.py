@@ -1,0 +1,388 @@
+"""A trial's own view of the file system: it reads what is there, and what it writes goes to a scratch directory.
+
+Works at the level of Python's own functions (``open``, ``os.*``, and with them ``pathlib``, ``shutil``, ``glob``,
+``numpy.save``, ``torch.save``): a file that is written is made in the scratch directory, under its whole path, and is
+found there when it is read again; what is removed is only hidden. Not covered: files that a library opens by itself in
+C or Rust (HDF5, SQLite, safetensors), programs that the script starts, and processes that a recording process spawns.
+
+Standard library only, and imported before the script's first line.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import io
+import os
+import stat as stat_module
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+EXCLUDED = ("/dev", "/proc", "/sys")
+"""Not diverted: no files of the user's."""
+
+VIEW = "view.json"
+"""File in the scratch directory with the keys ``hidden`` and ``remade``: too long for an environment variable."""
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+_NAMES = (
+    "open", "stat", "lstat", "access", "mkdir", "rmdir", "remove", "unlink", "rename", "replace", "link", "symlink",
+    "readlink", "truncate", "chmod", "utime", "listdir", "scandir", "chdir",
+)  # fmt: skip
+_os: dict[str, Callable[..., Any]] = {name: getattr(os, name) for name in _NAMES}
+_open = builtins.open
+
+_view: View | None = None
+
+
+def divert(scratch: str, hidden: Iterable[str] = (), remade: Iterable[str] = ()) -> None:
+    """Divert everything that this process writes from now on.
+
+    Args:
+        scratch: Directory of the trial.
+        hidden: Files that are there, but that the process must not see: the recorded run made them.
+        remade: Folders that the recorded run made: making them again is no error.
+    """
+    global _view  # noqa: PLW0603 - one process is diverted once
+    if _view is not None:
+        return
+    _view = View(scratch, hidden, remade)
+    builtins.open = io.open = _view.open
+    for name in _NAMES:
+        setattr(os, name, getattr(_view, f"os_{name}"))
+
+
+def for_writing(path: str) -> str:
+    """Return where a file that a library opens by itself is to be written: the path itself outside of a trial."""
+    if _view is None:
+        return path
+    absolute = _view.absolute(path)
+    return path if absolute is None else _view.to_write(absolute, keep=False)
+
+
+class View:
+    """Maps paths.
+
+    Args:
+        scratch: Directory of the trial.
+        hidden: Files that must not be seen.
+        remade: Folders that may be made again.
+    """
+
+    def __init__(self, scratch: str, hidden: Iterable[str], remade: Iterable[str]) -> None:
+        self.scratch = os.path.abspath(scratch)  # noqa: PTH100 - pathlib would be imported into every process
+        self.layer = f"{self.scratch}/files"
+        self.gone = set(hidden)
+        self.remade = set(remade)
+        self._excluded = tuple(f"{place}/" for place in (*EXCLUDED, self.scratch))
+
+    # -- where things are --------------------------------------------------------------------------------------
+
+    def absolute(self, path: Any, dir_fd: int | None = None) -> str | None:
+        """Return the absolute path of what may be diverted; None for a descriptor and for places that never are."""
+        if path is None or isinstance(path, int):
+            return None
+        text = os.fsdecode(path)
+        if dir_fd is not None and not text.startswith("/"):
+            text = f"{_os['readlink'](f'/proc/self/fd/{dir_fd}')}/{text}"
+        absolute = os.path.abspath(text)  # noqa: PTH100
+        if absolute.startswith(f"{self.layer}/"):  # named through a descriptor of a folder in the scratch directory
+            return absolute[len(self.layer) :]
+        return None if f"{absolute}/".startswith(self._excluded) else absolute
+
+    def copy(self, absolute: str) -> str:
+        """Return the place in the scratch directory."""
+        return self.layer + absolute
+
+    def is_gone(self, absolute: str) -> bool:
+        """Whether what lies at a path, or a folder above it, is hidden or was removed."""
+        if not self.gone:
+            return False
+        while len(absolute) > 1:
+            if absolute in self.gone:
+                return True
+            absolute = os.path.dirname(absolute)  # noqa: PTH120
+        return False
+
+    def to_read(self, absolute: str) -> str:
+        """Return the path to read."""
+        copy = self.copy(absolute)
+        if _there(copy) or self.is_gone(absolute):
+            return copy
+        return absolute
+
+    def exists(self, absolute: str) -> bool:
+        """Whether the process sees something there."""
+        return _there(self.to_read(absolute))
+
+    def to_write(self, absolute: str, *, keep: bool) -> str:
+        """Return the path to write, with what is there copied to it if `keep`."""
+        copy = self.copy(absolute)
+        if _there(copy):
+            return copy
+        visible = not self.is_gone(absolute) and _there(absolute)
+        if visible and not _is_plain(absolute):
+            return absolute  # a pipe, a terminal, a socket
+        self.prepare_parent(absolute)
+        if visible and keep:
+            self.take(absolute, copy)
+        return copy
+
+    def prepare_parent(self, absolute: str) -> None:
+        """Make the folder above a path in the scratch directory, if the process sees such a folder."""
+        parent = os.path.dirname(absolute)  # noqa: PTH120
+        if not self.exists(parent):
+            return
+        missing = []
+        while not _there(self.copy(parent)):
+            missing.append(parent)
+            parent = os.path.dirname(parent) if len(parent) > 1 else ""  # noqa: PTH120
+        for folder in reversed(missing):
+            try:
+                _os["mkdir"](self.copy(folder))
+            except FileExistsError:  # another rank
+                continue
+
+    def take(self, absolute: str, copy: str) -> None:
+        """Copy a file or folder into the scratch directory."""
+        if stat_module.S_ISDIR(_os["stat"](absolute).st_mode):
+            self.prepare_parent(absolute)
+            _os["mkdir"](copy)
+            for name in self.os_listdir(absolute):
+                self.to_write(f"{absolute}/{name}", keep=True)
+            return
+        with _open(absolute, "rb") as source, _open(copy, "wb") as target:
+            while block := source.read(1 << 20):
+                target.write(block)
+        _os["chmod"](copy, stat_module.S_IMODE(_os["stat"](absolute).st_mode) | stat_module.S_IWUSR)
+
+    # -- what the script calls ---------------------------------------------------------------------------------
+
+    def open(self, file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+        """``open``."""
+        absolute = self.absolute(file)
+        if absolute is None:
+            return _open(file, mode, *args, **kwargs)
+        if not any(letter in mode for letter in "wax+"):
+            place = self.to_read(absolute)
+            return _open(file if place == absolute else place, mode, *args, **kwargs)
+        if "x" in mode and self.exists(absolute):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file)
+        return _open(self.to_write(absolute, keep="w" not in mode), mode, *args, **kwargs)
+
+    def os_open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        """``os.open``."""
+        absolute = self.absolute(path, dir_fd)
+        if absolute is None:
+            return int(_os["open"](path, flags, mode, dir_fd=dir_fd))
+        if not flags & _WRITES:
+            return int(_os["open"](self.to_read(absolute), flags, mode))
+        if flags & os.O_EXCL and self.exists(absolute):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        if not flags & os.O_CREAT and not self.exists(absolute):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        place = self.to_write(absolute, keep=not flags & os.O_TRUNC)
+        return int(_os["open"](place, flags | os.O_CREAT, mode))
+
+    def _looking(self, name: str, path: Any, args: Any, dir_fd: int | None, **kwargs: Any) -> Any:
+        absolute = self.absolute(path, dir_fd)
+        if absolute is None:
+            return _os[name](path, *args, dir_fd=dir_fd, **kwargs)
+        return _os[name](self.to_read(absolute), *args, **kwargs)
+
+    def os_stat(self, path: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
+        """``os.stat``."""
+        result: os.stat_result = self._looking("stat", path, (), dir_fd, follow_symlinks=follow_symlinks)
+        return result
+
+    def os_lstat(self, path: Any, *, dir_fd: int | None = None) -> os.stat_result:
+        """``os.lstat``."""
+        result: os.stat_result = self._looking("lstat", path, (), dir_fd)
+        return result
+
+    def os_access(self, path: Any, mode: int, *, dir_fd: int | None = None, **kwargs: Any) -> bool:
+        """``os.access``."""
+        return bool(self._looking("access", path, (mode,), dir_fd, **kwargs))
+
+    def os_readlink(self, path: Any, *, dir_fd: int | None = None) -> Any:
+        """``os.readlink``."""
+        return self._looking("readlink", path, (), dir_fd)
+
+    def os_chdir(self, path: Any) -> None:
+        """``os.chdir``."""
+        absolute = self.absolute(path)
+        _os["chdir"](path if absolute is None else self.to_read(absolute))
+
+    def os_mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        """``os.mkdir``."""
+        absolute = self.absolute(path, dir_fd)
+        if absolute is None:
+            _os["mkdir"](path, mode, dir_fd=dir_fd)
+            return
+        if self.exists(absolute) and absolute not in self.remade:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        self.remade.discard(absolute)
+        self.prepare_parent(absolute)
+        _os["mkdir"](self.copy(absolute), mode)
+
+    def os_remove(self, path: Any, *, dir_fd: int | None = None) -> None:
+        """``os.remove``."""
+        self._take_away("remove", path, dir_fd)
+
+    def os_unlink(self, path: Any, *, dir_fd: int | None = None) -> None:
+        """``os.unlink``."""
+        self._take_away("unlink", path, dir_fd)
+
+    def os_rmdir(self, path: Any, *, dir_fd: int | None = None) -> None:
+        """``os.rmdir``."""
+        absolute = self.absolute(path, dir_fd)
+        if absolute is not None and self.exists(absolute) and self.os_listdir(absolute):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+        self._take_away("rmdir", path, dir_fd)
+
+    def _take_away(self, name: str, path: Any, dir_fd: int | None) -> None:
+        absolute = self.absolute(path, dir_fd)
+        if absolute is None:
+            _os[name](path, dir_fd=dir_fd)
+            return
+        copy = self.copy(absolute)
+        if _there(copy) or not self.exists(absolute):
+            _os[name](copy)
+        self.gone.add(absolute)
+
+    def os_rename(self, src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
+        """``os.rename``."""
+        source, target = self.absolute(src, src_dir_fd), self.absolute(dst, dst_dir_fd)
+        if source is not None and self.exists(source):
+            self.to_write(source, keep=True)
+            self.gone.add(source)
+        place = os.fspath(src) if source is None else self.copy(source)
+        if target is not None:
+            self.prepare_parent(target)
+        _os["replace"](place, os.fspath(dst) if target is None else self.copy(target))
+
+    os_replace = os_rename
+
+    def os_link(self, src: Any, dst: Any, **kwargs: Any) -> None:
+        """``os.link``: a copy, since a second name of the user's file could be written to."""
+        source, target = self.absolute(src), self.absolute(dst)
+        if target is None or kwargs:
+            _os["link"](src, dst, **kwargs)
+            return
+        if self.exists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), dst)
+        self.prepare_parent(target)
+        self.take(os.fspath(src) if source is None else self.to_read(source), self.copy(target))
+
+    def os_symlink(self, src: Any, dst: Any, target_is_directory: bool = False, *, dir_fd: int | None = None) -> None:
+        """``os.symlink``."""
+        absolute = self.absolute(dst, dir_fd)
+        if absolute is None:
+            _os["symlink"](src, dst, target_is_directory, dir_fd=dir_fd)
+            return
+        if self.exists(absolute):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), dst)
+        self.prepare_parent(absolute)
+        points_to = self.absolute(os.path.join(os.path.dirname(absolute), os.fsdecode(src)))  # noqa: PTH118, PTH120
+        _os["symlink"](src if points_to is None else self.to_read(points_to), self.copy(absolute))
+
+    def os_truncate(self, path: Any, length: int) -> None:
+        """``os.truncate``."""
+        absolute = self.absolute(path)
+        _os["truncate"](path if absolute is None else self.to_write(absolute, keep=True), length)
+
+    def os_chmod(self, path: Any, mode: int, *, dir_fd: int | None = None, **kwargs: Any) -> None:
+        """``os.chmod``."""
+        self._touch("chmod", path, (mode,), dir_fd, kwargs)
+
+    def os_utime(self, path: Any, times: Any = None, *, dir_fd: int | None = None, **kwargs: Any) -> None:
+        """``os.utime``."""
+        self._touch("utime", path, (times,), dir_fd, kwargs)
+
+    def _touch(self, name: str, path: Any, args: Any, dir_fd: int | None, kwargs: dict[str, Any]) -> None:
+        absolute = self.absolute(path, dir_fd)
+        if absolute is None:
+            extra = {} if dir_fd is None else {"dir_fd": dir_fd}
+            if name == "utime" and args == (None,) and "ns" in kwargs:
+                args = ()
+            _os[name](path, *args, **extra, **kwargs)
+            return
+        copy = self.copy(absolute)
+        if not _there(copy) and self.exists(absolute):
+            return  # the user's own file keeps its mode and its time
+        if name == "utime" and "ns" in kwargs:
+            args = ()
+        _os[name](copy, *args, **kwargs)
+
+    def os_listdir(self, path: Any = ".") -> list[Any]:
+        """``os.listdir``."""
+        absolute = self.absolute(path)
+        if absolute is None:
+            names: list[Any] = _os["listdir"](path)
+            return names
+        copy = self.copy(absolute)
+        made = _os["listdir"](copy) if _there(copy) else []
+        if _there(copy) and (self.is_gone(absolute) or not _there(absolute)):
+            found = list(made)
+        else:
+            own = _os["listdir"](copy if self.is_gone(absolute) else absolute)
+            found = [name for name in own if name in made or not self.is_gone(f"{absolute}/{name}")]
+            found += [name for name in made if name not in own]
+        return [os.fsencode(name) for name in found] if isinstance(path, bytes) else found
+
+    def os_scandir(self, path: Any = ".") -> Any:
+        """``os.scandir``."""
+        absolute = self.absolute(path)
+        if absolute is None or not (_there(self.copy(absolute)) or self.gone):
+            return _os["scandir"](path)
+        copy = self.copy(absolute)
+        entries: dict[str, Any] = {}
+        if _there(absolute) and not self.is_gone(absolute):
+            with _os["scandir"](path) as found:
+                entries = {e.name: e for e in found if not self.is_gone(f"{absolute}/{os.fsdecode(e.name)}")}
+        elif not _there(copy):
+            return _os["scandir"](copy)  # fails as it must
+        if _there(copy):
+            with _os["scandir"](copy) as found:
+                entries.update({e.name: e for e in found})
+        return _Entries(iter(entries.values()))
+
+
+class _Entries:
+    """What ``os.scandir`` returns."""
+
+    def __init__(self, entries: Iterator[Any]) -> None:
+        self._entries = entries
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._entries
+
+    def __next__(self) -> Any:
+        return next(self._entries)
+
+    def __enter__(self) -> _Entries:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forget the rest."""
+        self._entries = iter(())
+
+
+def _there(path: str) -> bool:
+    try:
+        _os["lstat"](path)
+    except OSError:
+        return False
+    return True
+
+
+def _is_plain(path: str) -> bool:
+    try:
+        mode = _os["stat"](path).st_mode
+    except OSError:  # a link to nothing
+        return True
+    return stat_module.S_ISREG(mode) or stat_module.S_ISDIR(mode)

@@ -1,0 +1,83 @@
+"""What a search would do, before it does it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bisect_diverge.report.words import Paint, plain, plural, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bisect_diverge.model.address import Address
+    from bisect_diverge.model.trial import Unit, Untested
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A search and its price."""
+
+    first: Address
+    """The divergence that is looked for."""
+    units: Sequence[Unit]
+    """What is moved."""
+    ways: Sequence[str]
+    """How each of them is swapped, in a word."""
+    untestable: Sequence[Untested]
+    """What cannot be moved here."""
+    least: int
+    """Trials, for the cheapest cause."""
+    typical: int
+    """Trials, for most causes."""
+    most: int
+    """Trials, for two partners."""
+    last_step: int
+    """Last step of each trial."""
+    steps: int
+    """Steps of A."""
+    seconds: float
+    """What A took from its first row to its last."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain JSON values."""
+        return {
+            "schema": 1,
+            "first": {"address": str(self.first)},
+            "units": [u.to_json() | {"swapped_by": way} for u, way in zip(self.units, self.ways, strict=True)],
+            "untestable": [row.to_json() for row in self.untestable],
+            "trials": {"least": self.least, "typical": self.typical, "most": self.most},
+            "last_step": self.last_step,
+            "steps": self.steps,
+        }
+
+
+def plan_json(plan: Plan) -> str:
+    """Return a plan as an indented JSON document."""
+    return json.dumps(plan.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def plan_text(plan: Plan, paint: Paint = plain) -> str:
+    """Return a plan as text, without a line end."""
+    return "\n".join(_lines(plan, paint))
+
+
+def _lines(plan: Plan, paint: Paint) -> Iterator[str]:
+    yield paint(f"{plural(len(plan.units), 'unit')} to move", "title")
+    width = max((len(way) for way in plan.ways), default=0)
+    for unit, way in zip(plan.units, plan.ways, strict=True):
+        yield printable(f"  {way.ljust(width)}  {unit.layer} {unit.knob}: {_side(unit.a)} -> {_side(unit.b)}")
+    if plan.untestable:
+        yield paint("not testable here", "title")
+        yield from (printable(f"  {row.unit.layer} {row.unit.knob}: {row.reason}") for row in plan.untestable)
+    yield (
+        f"{plan.least} to {plan.most} trials, typically {plan.typical}; "
+        f"each stops after step {plan.last_step} of {plan.steps}; A took {plan.seconds:.0f} s for all of them"
+    )
+
+
+def _side(value: str | None) -> str:
+    if value is None:
+        return "(not set)"
+    return value if len(value) <= 60 else f"{value[:60]}..."

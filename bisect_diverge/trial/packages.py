@@ -1,0 +1,136 @@
+"""Another version of a package laid over the installed ones: where it lies already, or built once and kept."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bisect_diverge.environment.dependencies import read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+BUILD_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a version of a package lies."""
+
+    directory: str
+    """Directory to be searched first."""
+    alone: bool
+    """Nothing else that differs lies there."""
+
+
+class CannotBuildError(Exception):
+    """A configuration cannot be made here; the text says why."""
+
+
+def versions(directory: str) -> dict[str, str]:
+    """Return the distributions in a directory with their versions."""
+    return {setting.knob: setting.value for setting in read([directory])}
+
+
+def entries(path: str | None, cwd: str) -> tuple[str, ...]:
+    """Return the directories of a ``PYTHONPATH``, absolute."""
+    return tuple(os.path.join(cwd, part) for part in (path or "").split(os.pathsep) if part)  # noqa: PTH118
+
+
+def find(name: str, version: str, directories: Iterable[str]) -> str | None:
+    """Return the first directory in which a version of a package lies."""
+    return next((place for place in directories if versions(place).get(name) == version), None)
+
+
+def cache_directory() -> Path:
+    """Return where built packages are kept between searches."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "bisect-diverge" / "packages"
+
+
+def build(name: str, version: str, interpreter: str) -> str:
+    """Return a directory with a version of a package, built by uv or pip when it was never asked for before.
+
+    Raises:
+        CannotBuildError: if it cannot be built.
+    """
+    tag = re.sub(r"[^A-Za-z0-9.]+", "-", interpreter.strip("/"))[-60:]
+    target = cache_directory() / f"{name}-{version}-{tag}"
+    if versions(str(target)).get(name) == version:
+        return str(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as folder:
+            _install(name, version, interpreter, Path(folder) / "packages")
+            shutil.rmtree(target, ignore_errors=True)
+            (Path(folder) / "packages").rename(target)
+    except OSError as error:
+        raise CannotBuildError(f"{name} {version} cannot be kept in {target.parent}: {error.strerror}") from error
+    return str(target)
+
+
+def _install(name: str, version: str, interpreter: str, target: Path) -> None:
+    wanted = ["--no-deps", "--quiet", "--target", str(target), f"{name}=={version}"]
+    trouble = ""
+    for installer in _installers(interpreter):
+        try:
+            done = subprocess.run(
+                [*installer, *wanted], capture_output=True, text=True, timeout=BUILD_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            trouble = trouble or str(error)
+            continue
+        if done.returncode == 0 and versions(str(target)).get(name) == version:
+            return
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        if "No module named" not in done.stderr:
+            trouble = trouble or (lines[-1] if lines else f"status {done.returncode}")
+    raise CannotBuildError(f"{name} {version} cannot be installed here: {trouble or 'neither uv nor pip is there'}")
+
+
+def _installers(interpreter: str) -> list[list[str]]:
+    uv = shutil.which("uv")
+    with_uv = [uv] if uv else [sys.executable, "-m", "uv"]
+    return [
+        [*with_uv, "pip", "install", "--python", interpreter],
+        [interpreter, "-m", "pip", "install", "--disable-pip-version-check"],
+    ]
+
+
+def only(names: Iterable[str], directory: str, folder: Path) -> str:
+    """Return a directory with links to some packages of another directory.
+
+    Args:
+        names: The packages.
+        directory: Where they lie.
+        folder: Where the links are made.
+    """
+    links = folder / f"packages-{len(list(folder.iterdir()))}"
+    links.mkdir()
+    for name in names:
+        for entry in _top_level(name, directory):
+            if (Path(directory) / entry).exists():
+                (links / entry).symlink_to(Path(directory) / entry)
+    return str(links)
+
+
+def _top_level(name: str, directory: str) -> set[str]:
+    """Return what a package has put into a directory, by its list of files, else by its name."""
+    plain = name.replace("-", "_")
+    found = {plain, f"{plain}.py", f"{plain}.libs", f"{name}.libs"}
+    for info in Path(directory).glob("*-info"):
+        if re.sub(r"[-_.]+", "-", info.name.split("-")[0]).lower() != name:
+            continue
+        found.add(info.name)
+        for table, separator in (("RECORD", ","), ("top_level.txt", "\n")):
+            if (info / table).is_file():
+                lines = (info / table).read_text(encoding="utf-8", errors="replace").splitlines()
+                found.update(line.split(separator)[0].split("/")[0].strip() for line in lines)
+    return {entry for entry in found if entry and entry not in (".", "..", "__pycache__", "bin")}

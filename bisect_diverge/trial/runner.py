@@ -1,0 +1,127 @@
+"""Runs one command to its end, with its output kept; whatever happens, nothing of it stays behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+GUARD = Path(__file__).with_name("guard.py")
+POLL_SECONDS = 0.05
+TAIL_BYTES = 4000
+"""Output that is read again to say why a command failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Everything that makes a process what it is."""
+
+    command: tuple[str, ...]
+    """Program and arguments."""
+    environment: dict[str, str]
+    """All its variables."""
+    cwd: str
+    """Working directory."""
+    processors: tuple[int, ...] = ()
+    """Processors that it may run on; empty: those that we may."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a command ended."""
+
+    status: int
+    """Exit status, 128+n for a signal."""
+    timed_out: bool
+    """It was ended because its time was up."""
+    stopped: bool
+    """It was ended because the search was."""
+    seconds: float
+    """Wall time."""
+    output: str
+    """The end of what it printed."""
+
+
+def run(launch: Launch, folder: Path, seconds: float, should_stop: Callable[[], bool] = lambda: False) -> Ended:
+    """Run a command in a session of its own.
+
+    Args:
+        launch: What to run.
+        folder: Directory of the trial; gets ``output.log``. Removed if this process is killed.
+        seconds: Time after which it is ended.
+        should_stop: Asked while it runs.
+    """
+    log = folder / "output.log"
+    theirs, ours = os.pipe()
+    began = time.monotonic()
+    processors = ",".join(map(str, launch.processors)) or "-"
+    words = [sys.executable, "-I", "-S", str(GUARD), str(theirs), str(folder), processors, *launch.command]
+    timed_out = stopped = False
+    try:
+        with log.open("wb") as output:
+            guard = subprocess.Popen(
+                words,
+                cwd=launch.cwd,
+                env=launch.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=(theirs,),
+                start_new_session=True,
+            )
+        os.close(theirs)
+        theirs = -1
+        try:
+            while not _ended(guard, POLL_SECONDS):
+                timed_out = time.monotonic() - began > seconds
+                stopped = should_stop()
+                if timed_out or stopped:
+                    break
+        finally:
+            os.close(ours)  # ends whatever is left
+            ours = -1
+            guard.wait()
+    finally:
+        for end in (theirs, ours):
+            if end >= 0:
+                os.close(end)
+    return Ended(
+        status=guard.returncode,
+        timed_out=timed_out,
+        stopped=stopped,
+        seconds=time.monotonic() - began,
+        output=_tail(log),
+    )
+
+
+def _ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _tail(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - TAIL_BYTES))
+            return file.read().decode("utf-8", "replace")
+    except OSError:  # removed with the folder: the command was ended
+        return ""
+
+
+def last_words(output: str, words: Sequence[str] = ()) -> str:
+    """Return the line of an output that says most about a failure: the last with one of some words, else the last."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    for line in reversed(lines):
+        if any(word in line for word in words):
+            return line
+    return lines[-1] if lines else "it printed nothing"

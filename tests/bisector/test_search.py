@@ -1,0 +1,451 @@
+"""Controls, budgets, drill-down and the wording of what stays open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+
+from bisect_diverge.bisector.plan import ORDER, middles, ordered
+from bisect_diverge.bisector.price import price
+from bisect_diverge.bisector.search import bisect
+from bisect_diverge.bisector.supposed import Effect, World, supposed_units
+from bisect_diverge.model.address import Address, Phase
+from bisect_diverge.model.environment import Layer
+from bisect_diverge.model.trial import (
+    Bisection,
+    BisectVerdict,
+    Budget,
+    Oracle,
+    Outcome,
+    Role,
+    SearchOptions,
+    Trial,
+    Unit,
+    Untested,
+)
+
+EIGHT = supposed_units(8)
+CAUSE = EIGHT[3]
+WORLD = World(units=EIGHT, effects=(Effect((frozenset({CAUSE}),)),))
+
+
+def at(step: int) -> Address:
+    """Return an address in a step."""
+    return Address(
+        rank=0, step=step, micro_batch="0", phase=Phase.FORWARD, root="model", fqn="", call=0, slot="output.0"
+    )
+
+
+def both(*units: Unit) -> Effect:
+    """Return an effect of these units together."""
+    return Effect((frozenset(units),))
+
+
+def notes(result: Bisection) -> str:
+    """Return the notes as one text."""
+    return "\n".join(result.notes)
+
+
+@dataclass
+class Scripted:
+    """An oracle that answers from a world, except where it is told otherwise."""
+
+    world: World
+    a: Sequence[Trial] = ()
+    """Answers for A, repeat by repeat; the last one stands for the rest."""
+    b: Sequence[Trial] = ()
+    """Answers for B."""
+    limited: Oracle | None = None
+
+    def __call__(self, swapped: frozenset[Unit], *, repeat: int = 0) -> Trial:
+        """Return the scripted answer if there is one."""
+        script = self.a if not swapped else self.b if swapped == frozenset(self.world.units) else ()
+        return script[min(repeat, len(script) - 1)] if script else self.world(swapped, repeat=repeat)
+
+    def limit(self, differing: Sequence[Address]) -> Oracle | None:
+        """Return the oracle for the deterministic prefix."""
+        self.differing = differing
+        return self.limited
+
+
+def other(signature: str, step: int = 1) -> Trial:
+    """Return a trial with bits of its own."""
+    return Trial(
+        n=0,
+        base="a",
+        swapped=(),
+        outcome=Outcome.OTHER,
+        signature=signature,
+        first_against_a=at(step),
+        first_against_b=at(step),
+    )
+
+
+def test_order() -> None:
+    """Units are moved from the outside in, in a given order within a layer, each once."""
+    units = [Unit(layer=layer, knob=knob, a="0", b="1") for layer in Layer for knob in "zy"]
+    chain = ordered([*units, *units])
+
+    assert [unit.layer for unit in chain[::2]] == list(ORDER)
+    assert [unit.knob for unit in chain] == ["z", "y"] * 9
+
+
+def test_cuts_between_layers_come_first() -> None:
+    """A cut between layers is preferred to the middle where it costs no further halving."""
+    layers = [Layer.RUNTIME] * 4 + [Layer.SEEDS] * 7
+    units = [Unit(layer=layer, knob=str(i), a="0", b="1") for i, layer in enumerate(layers)]
+
+    assert middles(units, 0, 11)[0] == 4
+    assert middles(units, 4, 11)[0] == 7
+    assert sorted(middles(units, 0, 4)) == [1, 2, 3]
+
+
+def test_no_units() -> None:
+    """Where nothing differs and no divergence is known, there is nothing to bisect and nothing is run."""
+    result = bisect([], WORLD)
+
+    assert result.verdict is BisectVerdict.NO_DIFFERENCE
+    assert not WORLD.asked or not result.trials
+
+
+def test_no_units_but_a_divergence() -> None:
+    """A known divergence without any differing unit is no proof that A and B are equal: A is replayed."""
+    result = bisect([], World(units=(), effects=()), first=at(3))
+
+    assert result.verdict is BisectVerdict.INCONCLUSIVE
+    assert len(result.trials) == 1
+    assert "not recorded" in notes(result)
+
+
+def test_only_untestable_units() -> None:
+    """What cannot be swapped remains by elimination, if A replays."""
+    row = Untested(unit=CAUSE, reason="another GPU")
+    result = bisect([], World(units=(), effects=()), untestable=[row])
+
+    assert result.verdict is BisectVerdict.BY_ELIMINATION
+    assert result.causes[0].units == (CAUSE,)
+    assert not result.causes[0].sufficient
+    assert result.untestable == (row,)
+
+
+def test_by_elimination() -> None:
+    """All testable units at B's values leave A: the rest is named, and the testable ones are innocent."""
+    row = Untested(unit=CAUSE, reason="another GPU")
+    testable = [unit for unit in EIGHT if unit != CAUSE]
+    result = bisect(testable, replace(WORLD, effects=()), untestable=[row])
+
+    assert result.verdict is BisectVerdict.BY_ELIMINATION
+    assert [cause.units for cause in result.causes] == [(CAUSE,)]
+    assert result.causes[0].necessary
+    assert set(result.innocent) == set(testable)
+    assert len(result.trials) == 3  # B's control is repeated: noise may give A's bits by chance
+
+
+def test_untestable_exonerated() -> None:
+    """B reached without the untestable unit: that has no part."""
+    row = Untested(unit=EIGHT[0], reason="another GPU")
+    result = bisect([unit for unit in EIGHT if unit != EIGHT[0]], WORLD, untestable=[row])
+
+    assert result.verdict is BisectVerdict.CAUSE
+    assert result.causes[0].units == (CAUSE,)
+    assert "has no part" in notes(result)
+
+
+def test_untestable_part() -> None:
+    """The untestable has part in B, later: the cause of the divergence is found all the same, as its start."""
+    testable = tuple(unit for unit in EIGHT if unit != EIGHT[7])
+    world = World(units=EIGHT, effects=(both(CAUSE), both(EIGHT[7])))
+    row = Untested(unit=EIGHT[7], reason="another GPU")
+    result = bisect(testable, world, untestable=[row], first=at(0))
+
+    assert result.verdict is BisectVerdict.CAUSE
+    (cause,) = result.causes
+    assert (cause.units, cause.role, cause.sufficient, cause.necessary) == ((CAUSE,), Role.STARTS, False, True)
+    assert "has part" in notes(result)
+
+
+def test_untestable_part_at_the_divergence() -> None:
+    """Where the untestable acts at the divergence itself, what was found proves nothing about it."""
+    testable = tuple(unit for unit in EIGHT if unit != EIGHT[7])
+    world = World(units=EIGHT, effects=(both(EIGHT[7]), both(CAUSE)))
+    result = bisect(testable, world, untestable=[Untested(unit=EIGHT[7], reason="GPU")], first=at(0))
+
+    assert result.verdict is BisectVerdict.INCONCLUSIVE
+    assert not result.causes[0].same_divergence
+    assert "another divergence" in notes(result)
+
+
+def test_something_unrecorded_moved() -> None:
+    """A's repeats agree with one another and not with the record: said so, and nothing blamed."""
+    result = bisect(EIGHT, Scripted(WORLD, a=[other("x"), other("x")]))
+
+    assert result.verdict is BisectVerdict.INCONCLUSIVE
+    assert not result.causes
+    assert "not recorded has moved" in notes(result)
+    assert f"not decided: {', '.join(map(str, ordered(EIGHT)))}" in notes(result)
+    assert len(result.trials) == 2
+
+
+def test_b_not_reached_by_its_own_environment() -> None:
+    """B's recorded environment gives A: what differs was not recorded."""
+    result = bisect(EIGHT, replace(WORLD, effects=()))
+
+    assert result.verdict is BisectVerdict.INCONCLUSIVE
+    assert "not recorded" in notes(result)
+    assert len(result.trials) == 3
+
+
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_baseline_not_repeatable(side: str) -> None:
+    """Repeats that differ blame nothing; the horizon is the earliest address at which one differs."""
+    oracle = Scripted(WORLD, **{side: [other("x", 4), other("y", 2)]})
+    result = bisect(EIGHT, oracle)
+
+    assert result.verdict is BisectVerdict.NOT_REPEATABLE
+    assert not result.causes
+    assert not result.innocent
+    assert f"horizon is {at(2)}" in notes(result)
+
+
+def test_more_repeats_of_the_controls() -> None:
+    """More repeats of the controls see noise that one does not."""
+    good = replace(WORLD(frozenset()), n=0)
+    oracle = Scripted(WORLD, a=[good, good, other("x")])
+
+    assert bisect(EIGHT, oracle).verdict is BisectVerdict.CAUSE
+    result = bisect(EIGHT, oracle, SearchOptions(budget=Budget(repeats=3)))
+    assert result.verdict is BisectVerdict.NOT_REPEATABLE
+
+
+def test_divergence_before_the_horizon() -> None:
+    """Noise behind the divergence is no obstacle for an oracle that judges only what precedes it."""
+    oracle = Scripted(WORLD, a=[other("x", 7), other("y", 5)], limited=WORLD)
+    result = bisect(EIGHT, oracle, first=at(0))
+
+    assert result.verdict is BisectVerdict.CAUSE
+    assert result.causes[0].units == (CAUSE,)
+    assert list(oracle.differing) == [at(7), at(5)]
+    assert "only that is judged" in notes(result)
+
+
+def test_noise_in_mixed_configurations() -> None:
+    """Other bits at every turn are repeated once, found to be noise, and end the search without a cause."""
+    count = iter(range(1000))
+
+    def oracle(swapped: frozenset[Unit], *, repeat: int = 0) -> Trial:
+        known = WORLD(swapped)
+        if not swapped or len(swapped) == len(EIGHT):
+            return known
+        return replace(known, outcome=Outcome.OTHER, signature=f"noise {next(count)}")
+
+    result = bisect(EIGHT, oracle)
+
+    assert result.verdict is BisectVerdict.INCONCLUSIVE
+    assert not any(cause.sufficient for cause in result.causes)
+    assert "does not repeat itself" in notes(result)
+    assert len(result.trials) < 10
+
+
+def test_a_does_not_run() -> None:
+    """A that does not run ends the search with the reason."""
+    skip = Trial(n=0, base="a", swapped=(), outcome=Outcome.SKIP, reason="No module named 'torch'")
+    result = bisect(EIGHT, Scripted(WORLD, a=[skip]))
+
+    assert result.verdict is BisectVerdict.INCONCLUSIVE
+    assert "No module named 'torch'" in notes(result)
+    assert len(result.trials) == 1
+
+
+def test_b_does_not_run_with_one_unit() -> None:
+    """The unit with which B does not run is given up as untestable; the others are searched."""
+    bad = EIGHT[5]
+    world = replace(WORLD, needs=((bad, Unit(layer=Layer.SOURCE, knob="none", a=None, b=None)),))
+    result = bisect(EIGHT, world)
+
+    assert result.verdict is BisectVerdict.CAUSE
+    assert result.causes[0].units == (CAUSE,)
+    assert [row.unit for row in result.untestable] == [bad]
+    assert "ImportError" in result.untestable[0].reason
+
+
+@pytest.mark.parametrize("most", range(8))
+def test_budget(most: int) -> None:
+    """A search out of budget says so; it names a cause only once that is proved."""
+    result = bisect(EIGHT, WORLD, SearchOptions(budget=Budget(trials=most)))
+
+    assert len(result.trials) == min(most, 7)
+    assert result.finished == (most >= 7)
+    proved = most >= 7
+    assert (result.verdict is BisectVerdict.CAUSE) == proved
+    assert ("budget" in notes(result)) != proved
+    if not proved:
+        assert not result.innocent
+        assert "not decided" in notes(result)
+
+
+def test_seconds() -> None:
+    """The budget in seconds is wall time."""
+    clock = iter(range(0, 1000, 10)).__next__
+    result = bisect(EIGHT, WORLD, SearchOptions(budget=Budget(seconds=25)), clock=clock)
+
+    assert len(result.trials) == 2
+    assert "budget of 25 s" in notes(result)
+
+
+def test_reused_trials_cost_nothing() -> None:
+    """Trials taken from a journal do not count against the budget."""
+
+    def oracle(swapped: frozenset[Unit], *, repeat: int = 0) -> Trial:
+        return replace(WORLD(swapped, repeat=repeat), reused=True)
+
+    assert bisect(EIGHT, oracle, SearchOptions(budget=Budget(trials=1))).verdict is BisectVerdict.CAUSE
+
+
+def test_stopped_by_the_user() -> None:
+    """A stop leaves what is known, every trial reported once."""
+    seen: list[Trial] = []
+    result = bisect(EIGHT, WORLD, on_trial=seen.append, should_stop=lambda: len(seen) == 6)
+
+    assert result.trials == tuple(seen)
+    assert not result.finished
+    assert result.verdict is BisectVerdict.INCONCLUSIVE
+    assert "stopped by the user" in notes(result)
+
+
+def test_a_trial_that_is_cut_off() -> None:
+    """A trial that was ended because the search was is not counted, and nothing is concluded from it."""
+    stopped: list[bool] = []
+
+    def oracle(swapped: frozenset[Unit], *, repeat: int = 0) -> Trial:
+        if len(swapped) != 4:
+            return WORLD(swapped, repeat=repeat)
+        stopped.append(True)
+        return replace(WORLD(swapped), outcome=Outcome.SKIP, reason="interrupted")
+
+    result = bisect(EIGHT, oracle, should_stop=lambda: bool(stopped))
+
+    assert not result.finished
+    assert len(result.trials) == 2
+    assert "stopped by the user" in notes(result)
+
+
+def test_stop_after_the_proof() -> None:
+    """A cause that is proved before the stop stays proved."""
+    world = World(units=EIGHT, effects=(both(CAUSE), Effect((frozenset({EIGHT[0]}), frozenset({EIGHT[6]})), True)))
+    full = bisect(EIGHT, world)
+    cut = bisect(EIGHT, world, SearchOptions(budget=Budget(trials=len(full.trials) - 1)))
+
+    assert not cut.finished
+    assert cut.verdict in {BisectVerdict.CAUSE, BisectVerdict.INCONCLUSIVE}
+    assert (cut.verdict is BisectVerdict.CAUSE) == any(c.sufficient and c.necessary for c in cut.causes)
+
+
+def test_inert_halves_are_partners() -> None:
+    """Two units that are inert alone and act together are a cause, with what moved under them."""
+    threads, dynamic = EIGHT[1], EIGHT[6]
+    world = World(units=EIGHT, effects=(both(threads, dynamic),), dead=frozenset({EIGHT[2]}))
+    result = bisect(EIGHT, world)
+
+    (cause,) = result.causes
+    assert set(cause.units) == {threads, dynamic}
+    assert (cause.role, cause.sufficient, cause.necessary) == (Role.PARTNERS, True, True)
+    assert [row.knob for row in cause.consequences] == ["resolved.0"]
+    assert [row.unit for row in result.inert] == [EIGHT[2]]
+    for unit in cause.units:
+        assert any(t.swapped == (unit,) and t.inert == (unit,) for t in result.trials)
+
+
+def test_redundant() -> None:
+    """Two units that do the same are both named, each sufficient and neither necessary."""
+    world = World(units=EIGHT, effects=(Effect((frozenset({EIGHT[1]}), frozenset({EIGHT[6]}))),))
+    result = bisect(EIGHT, world)
+
+    assert {cause.units for cause in result.causes} == {(EIGHT[1],), (EIGHT[6],)}
+    assert {(c.role, c.sufficient, c.necessary) for c in result.causes} == {(Role.REDUNDANT, True, False)}
+    assert len(result.innocent) == 6
+
+
+def test_two_causes_and_which_starts() -> None:
+    """Of two independent causes the one at whose place B differs is said to start the divergence."""
+    world = World(units=EIGHT, effects=(both(EIGHT[6]), both(EIGHT[1])))
+    result = bisect(EIGHT, world, first=at(0))
+
+    joint, start = result.causes
+    assert (set(joint.units), joint.role, joint.same_divergence) == ({EIGHT[6], EIGHT[1]}, Role.PARTNERS, True)
+    assert (start.units, start.role, start.sufficient) == ((EIGHT[6],), Role.STARTS, False)
+
+
+def test_covered() -> None:
+    """A unit that changes A, though B is the same without it, is covered and not innocent."""
+
+    def oracle(swapped: frozenset[Unit], *, repeat: int = 0) -> Trial:
+        shown = swapped - {EIGHT[0]} if CAUSE in swapped else swapped
+        return world(shown, repeat=repeat)
+
+    world = World(units=EIGHT, effects=(both(CAUSE), both(EIGHT[0])))
+    full = frozenset({0})
+
+    def judged(swapped: frozenset[Unit], *, repeat: int = 0) -> Trial:
+        trial = oracle(swapped, repeat=repeat)
+        tags = world.bits(swapped - {EIGHT[0]} if CAUSE in swapped else swapped)
+        outcome = Outcome.B if tags == full else Outcome.OTHER if tags else Outcome.A
+        return replace(trial, outcome=outcome, swapped=tuple(swapped))
+
+    result = bisect(EIGHT, judged)
+
+    assert result.verdict is BisectVerdict.CAUSE
+    roles = {cause.units: cause.role for cause in result.causes}
+    assert roles == {(CAUSE,): Role.CAUSE, (EIGHT[0],): Role.MASKED}
+    assert EIGHT[0] not in result.innocent
+
+
+@pytest.mark.parametrize("partner", [None, EIGHT[6]])
+def test_drill_down(partner: Unit | None) -> None:
+    """A guilty unit is taken apart by the same routine, with its partner swapped, and nothing is run twice."""
+    parts = tuple(replace(CAUSE, knob=f"{CAUSE.knob}.{key}") for key in range(8))
+    cause = frozenset({parts[5], partner} - {None})
+    world = World(units=EIGHT, effects=(Effect((cause, cause - {parts[5]} | {CAUSE})),))
+    result = bisect(EIGHT, world, drill=lambda unit: parts if unit == CAUSE else ())
+
+    (found,) = result.causes
+    assert set(found.units) == cause
+    assert (found.sufficient, found.necessary) == (True, True)
+    assert set(parts) - cause <= set(result.innocent)
+    assert CAUSE not in result.innocent
+    assert len(set(world.asked)) == len(world.asked)
+    assert len(result.trials) <= (12 if partner is None else 21)
+
+
+def test_price() -> None:
+    """The price of a search is what it costs: one cause among eight takes six or seven trials."""
+    assert price(EIGHT).to_json() == {"least": 6, "typical": 7, "most": 14}
+    assert price(EIGHT, SearchOptions(mode="matrix")).least == 18
+    assert price([]).typical == 1
+    assert price(EIGHT[:1]).to_json() == {"least": 2, "typical": 2, "most": 2}
+    assert price(EIGHT, SearchOptions(budget=Budget(repeats=3))).least == 10
+
+
+def test_parts_that_do_the_same() -> None:
+    """Two parts of a unit of which either makes B are both found."""
+    parts = tuple(replace(CAUSE, knob=f"{CAUSE.knob}.{key}") for key in range(4))
+    alternatives = (frozenset({CAUSE}), frozenset({parts[0]}), frozenset({parts[3]}))
+    world = World(units=EIGHT, effects=(Effect(alternatives),))
+    result = bisect(EIGHT, world, drill=lambda unit: parts if unit == CAUSE else ())
+
+    assert {cause.units for cause in result.causes} == {(parts[0],), (parts[3],)}
+    assert {cause.role for cause in result.causes} == {Role.REDUNDANT}
+    assert {parts[1], parts[2]} <= set(result.innocent)
+
+
+def test_partners_beside_the_untestable() -> None:
+    """Partners that make the divergence itself are its cause, though B is out of reach."""
+    testable = EIGHT[:7]
+    world = World(units=EIGHT, effects=(both(EIGHT[1], EIGHT[5]), both(EIGHT[7])))
+    row = Untested(unit=EIGHT[7], reason="another GPU")
+    result = bisect(testable, world, untestable=[row], first=at(0))
+
+    assert result.verdict is BisectVerdict.CAUSE
+    (cause,) = result.causes
+    assert (set(cause.units), cause.sufficient, cause.necessary) == ({EIGHT[1], EIGHT[5]}, False, True)

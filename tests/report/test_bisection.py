@@ -1,0 +1,146 @@
+"""Reports of bisections, against golden files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bisect_diverge.bisector.search import bisect
+from bisect_diverge.bisector.supposed import Effect, World
+from bisect_diverge.model.address import Address, Phase
+from bisect_diverge.model.environment import Layer
+from bisect_diverge.model.trial import Bisection, Budget, Outcome, SearchOptions, Trial, Unit, Untested
+from bisect_diverge.report.bisection_commands import fix_command, trial_command
+from bisect_diverge.report.bisection_json import bisection_json
+from bisect_diverge.report.bisection_text import bisection_text, trial_line
+
+GOLDENS = Path(__file__).parent.parent / "golden" / "bisection"
+
+NUMPY = Unit(layer=Layer.DEPENDENCIES, knob="numpy", a="2.3.5", b="2.4.6")
+THREADS = Unit(layer=Layer.HARDWARE, knob="OMP_NUM_THREADS", a=None, b="3")
+DYNAMIC = Unit(layer=Layer.HARDWARE, knob="MKL_DYNAMIC", a=None, b="FALSE")
+CBWR = Unit(layer=Layer.KERNELS, knob="MKL_CBWR", a=None, b="AUTO")
+WORKERS = Unit(layer=Layer.CONFIGURATION, knob="argv.--workers", a="0", b="2")
+RATE = Unit(layer=Layer.CONFIGURATION, knob="argv.--lr", a="0.1", b="0.2")
+SEED = Unit(layer=Layer.SEEDS, knob="PYTHONHASHSEED", a="0", b=None)
+CODE = Unit(layer=Layer.SOURCE, knob="commit", a="1f3c9e", b="77aa01")
+GPU = Unit(layer=Layer.HARDWARE, knob="accelerator.models", a="A100", b="H100")
+UNITS = (NUMPY, THREADS, DYNAMIC, CBWR, WORKERS, RATE, SEED, CODE)
+
+FIRST = Address(rank=0, step=0, micro_batch="0", phase=Phase.FORWARD, root="model", fqn="", call=0, slot="output.0")
+
+
+def world(*effects: Effect, dead: frozenset[Unit] = frozenset({CBWR})) -> World:
+    """Return a world of these effects over all units."""
+    return World(units=UNITS, effects=effects, dead=dead)
+
+
+def any_of(*sets: tuple[Unit, ...], cancels: bool = False) -> Effect:
+    """Return an effect of any of these sets."""
+    return Effect(tuple(frozenset(units) for units in sets), cancels)
+
+
+def noisy(swapped: frozenset[Unit], *, repeat: int = 0) -> Trial:
+    """Return a trial that never repeats itself."""
+    return Trial(
+        n=0,
+        base="a",
+        swapped=tuple(swapped),
+        outcome=Outcome.OTHER,
+        signature=str(repeat),
+        first_against_a=FIRST,
+        seconds=2.0,
+    )
+
+
+GPU_ROW = Untested(unit=GPU, reason="this machine has no H100")
+
+CASES: dict[str, Callable[[], Bisection]] = {
+    "one_cause": lambda: bisect(UNITS, world(any_of((NUMPY,))), first=FIRST, untestable=[GPU_ROW]),
+    "partners": lambda: bisect(UNITS, world(any_of((THREADS, DYNAMIC))), first=FIRST),
+    "redundant": lambda: bisect(UNITS, world(any_of((THREADS,), (WORKERS,))), first=FIRST),
+    "two_causes": lambda: bisect(UNITS, world(any_of((RATE,)), any_of((SEED,))), first=FIRST),
+    "cancelling": lambda: bisect(UNITS, world(any_of((RATE,)), any_of((NUMPY,), (SEED,), cancels=True)), first=FIRST),
+    "group": lambda: bisect(
+        UNITS,
+        World(units=UNITS, effects=(any_of((CODE,)),), needs=((CODE, NUMPY), (NUMPY, CODE))),
+        first=FIRST,
+    ),
+    "by_elimination": lambda: bisect(UNITS[:3], World(units=UNITS[:3], effects=()), untestable=[GPU_ROW], first=FIRST),
+    "starts": lambda: bisect(
+        UNITS[:3],
+        World(units=(*UNITS[:3], GPU), effects=(any_of((NUMPY,)), any_of((GPU,)))),
+        untestable=[GPU_ROW],
+        first=FIRST,
+    ),
+    "partners_start": lambda: bisect(
+        UNITS[:3],
+        World(units=(*UNITS[:3], GPU), effects=(any_of((THREADS, DYNAMIC)), any_of((GPU,)))),
+        untestable=[GPU_ROW],
+        first=FIRST,
+    ),
+    "not_repeatable": lambda: bisect(UNITS, noisy, first=FIRST),
+    "no_difference": lambda: bisect([], noisy),
+    "out_of_budget": lambda: bisect(
+        UNITS, world(any_of((THREADS, DYNAMIC))), SearchOptions(budget=Budget(trials=6)), first=FIRST
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_text(name: str, request: pytest.FixtureRequest) -> None:
+    """The report says the verdict first, then the proof, then the rest."""
+    text = bisection_text(CASES[name](), "runs/a", "runs/b") + "\n"
+    golden = GOLDENS / f"{name}.txt"
+    if request.config.getoption("--update-goldens"):
+        golden.parent.mkdir(parents=True, exist_ok=True)
+        golden.write_text(text, encoding="utf-8")
+
+    assert golden.read_text(encoding="utf-8") == text
+
+
+def test_json() -> None:
+    """The JSON has the keys of the contract."""
+    document = json.loads(bisection_json(CASES["one_cause"]()))
+
+    assert document["schema"] == 1
+    assert document["verdict"] == "cause"
+    assert document["causes"][0]["units"] == [{"layer": "dependencies", "knob": "numpy", "a": "2.3.5", "b": "2.4.6"}]
+    assert {"role", "sufficient", "necessary", "same_divergence", "consequences"} <= set(document["causes"][0])
+    assert {"n", "swapped", "outcome", "seconds", "stopped_at_step"} <= set(document["trials"][0])
+    assert document["first"] == {"address": str(FIRST)}
+    assert {"innocent", "inert", "untestable"} <= set(document)
+
+
+def test_fix_commands() -> None:
+    """Each sort of unit has its own way back to A's value."""
+    assert [fix_command(unit) for unit in (NUMPY, THREADS, WORKERS, CODE)] == [
+        "pip install numpy==2.3.5",
+        "unset OMP_NUM_THREADS",
+        "# give the argument --workers 0",
+        "# source commit: 1f3c9e",
+    ]
+    assert fix_command(SEED) == "export PYTHONHASHSEED=0"
+    assert fix_command(Unit(layer=Layer.DEPENDENCIES, knob="apex", a=None, b="1")) == "pip uninstall apex"
+    assert fix_command(Unit(layer=Layer.CONFIGURATION, knob="argv.--fast", a=None, b="")) == (
+        "# leave out the argument --fast"
+    )
+    assert fix_command(Unit(layer=Layer.CONFIGURATION, knob="RATE", a="a b; ls", b=None)) == "export RATE='a b; ls'"
+
+
+def test_trial_command() -> None:
+    """A trial is run by hand with B's value of each swapped unit."""
+    assert trial_command([NUMPY, WORKERS], "runs/a", "runs/b") == [
+        *("bd", "trial", "runs/a", "--set", "dependencies.numpy=@B", "--set", "configuration.argv.--workers=@B"),
+        *("--b", "runs/b"),
+    ]
+
+
+def test_trial_line() -> None:
+    """A trial is one line of progress."""
+    trial = Trial(n=3, base="a", swapped=(NUMPY,), outcome=Outcome.A, seconds=34)
+
+    assert trial_line(trial, " of ~7") == "trial 3 of ~7 · A + {numpy} · =A · 34.0 s"
