@@ -32,59 +32,53 @@ from bisect_diverge.store.writer import RunWriter
 
 MODULES = 137
 """Modules of the network: 4 records each and one for the generator make 549 records a step."""
+ROWS_PER_STEP = 4 * MODULES + 1
+CALLS = {"same": (0,), "skipped": (0,), "called-twice": (0, 1)}
+"""Shape of B to the calls of each module in a step; A has one call."""
 
 
-def step_rows(writer: RunWriter, skip: bool) -> np.ndarray:
-    """Return the rows of one step, digests and step left 0; with `skip` without the last module's forward."""
-    rows = []
-    plan = [(Phase.FORWARD, "input.0"), (Phase.FORWARD, "output.0"), (Phase.BACKWARD, "grad_output.0")]
-    for phase, slot in plan:
-        for module in range(MODULES - (skip and phase is Phase.FORWARD)):
-            name = writer.name("model", f"blocks.{module}", "Linear")
-            rows.append((phase, name, 0, writer.slot(slot)))
-    rows += [
-        (
-            Phase.OPTIMIZER,
-            writer.name("opt", f"blocks.{module}.weight", "AdamW"),
-            NO_PASS,
-            writer.slot("param"),
-        )
-        for module in range(MODULES)
-    ]
-    rows.append((Phase.RNG, writer.name("-", "", ""), NO_PASS, writer.slot("torch.cpu")))
+def step_rows(writer: RunWriter, shape: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of one step, digests and step left 0, and a number for each address that both runs share."""
+    last = MODULES - 1
+    phases = [(Phase.FORWARD, "input.0"), (Phase.FORWARD, "output.0"), (Phase.BACKWARD, "grad_output.0")]
+    plan = [(phase, slot, module, call) for phase, slot in phases for module in range(MODULES) for call in CALLS[shape]]
+    if shape == "skipped":
+        plan = [entry for entry in plan if entry[2] != last]
+    rows = [(PHASE_CODE[p], writer.name("model", f"blocks.{m}", "Linear"), 0, writer.slot(s), c) for p, s, m, c in plan]
+    numbers = [(list(Phase).index(p) * 10 + len(s)) * 1000 + m for p, s, m, _ in plan]
+    optimizer, rng = PHASE_CODE[Phase.OPTIMIZER], PHASE_CODE[Phase.RNG]
+    for module in range(MODULES):
+        name = writer.name("opt", f"blocks.{module}.weight", "AdamW")
+        rows.append((optimizer, name, NO_PASS, writer.slot("param"), 0))
+        numbers.append(900_000 + module)
+    rows.append((rng, writer.name("-", "", ""), NO_PASS, writer.slot("torch.cpu"), 0))
+    numbers.append(999_999)
     out = np.zeros(len(rows), schema.EVENT)
-    for row, (phase, name, micro_batch, slot) in zip(out, rows, strict=True):
-        row["phase"], row["name"], row["micro_batch"], row["slot"] = (
-            PHASE_CODE[phase],
-            name,
-            micro_batch,
-            slot,
-        )
+    for column, values in zip(("phase", "name", "micro_batch", "slot", "call"), zip(*rows, strict=True), strict=True):
+        out[column] = values
     out["shape"], out["site"] = writer.shape((64, 64)), writer.site("train.py:1")
     out["dtype"], out["flags"] = BY_NAME["float32"].code, int(Flag.DIGEST_ONLY)
     out["offset"] = out["source"] = -1
     out["value"] = np.nan
-    return out
+    return out, np.array(numbers, np.uint64)
 
 
 def write(path: Path, records: int, changed_from: int | None, shape: str) -> None:
     """Write a run; digests are numbers of the row, other ones from step `changed_from` on."""
     path.mkdir()
     writer = RunWriter(schema.rank_path(path, 0), RunRecord(), keep_bytes=0, digest_algorithm=ALGORITHM)
-    of_step = step_rows(writer, shape == "skipped" and changed_from is not None)
+    of_step, numbers = step_rows(writer, shape if changed_from is not None else "same")
     writer.update(RunRecord())  # the names above are written together with it, there being no rows yet
     writer.close(State.COMPLETE, 0)
     with h5py.File(schema.rank_path(path, 0), "r+", libver=("v110", "v110")) as file:
         events = file["events"]
         per_block = max(schema.EVENT_CHUNK * 16 // len(of_step), 1)
-        steps = records // len(of_step)
+        steps = records // ROWS_PER_STEP
         for start in range(0, steps, per_block):
             count = min(per_block, steps - start)
             block = np.tile(of_step, count)
             block["step"] = np.repeat(np.arange(start, start + count), len(of_step))
-            number = block["step"].astype(np.uint64) * np.uint64(1000) + np.tile(np.arange(len(of_step)), count).astype(
-                np.uint64
-            )
+            number = block["step"].astype(np.uint64) * np.uint64(1_000_000) + np.tile(numbers, count)
             differs = block["step"] >= changed_from if changed_from is not None else np.zeros(len(block), bool)
             block["digest0"] = number * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)
             block["digest1"] = number + np.where(differs, np.uint64(7), np.uint64(3))
@@ -111,7 +105,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--at", type=int, default=900, help="step from which B differs")
-    parser.add_argument("--shape", choices=["same", "skipped"], default="same", help="skipped: B lacks one module")
+    parser.add_argument("--shape", choices=list(CALLS), default="same", help="how B's structure differs")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         a, b = Path(folder, "a"), Path(folder, "b")

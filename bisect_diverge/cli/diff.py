@@ -74,7 +74,7 @@ def command(a: str, b: str, form: str, **options: Any) -> None:
     bd diff runs/a runs/b
     bd diff runs/a runs/b --ignore '*/rng/*' --format json
     bd diff runs/a runs/resumed --offset-b 500
-    """  # noqa: D301 - click wants the backspace itself
+    """
     from bisect_diverge.diff.compare import compare
     from bisect_diverge.diff.options import DiffOptions
     from bisect_diverge.errors import NotComparableError

@@ -42,7 +42,7 @@ def command(run: str, address: str, *, step: int | None, glob: str, limit: int, 
     bd show runs/a
     bd show runs/a attn.c_proj --step 3
     bd show runs/a r0/3/0/forward/model:blocks.2.attn#0:output.0
-    """  # noqa: D301 - click wants the backspace itself
+    """
     from bisect_diverge.store.reader import Run
 
     with Run(run) as opened:

@@ -32,7 +32,7 @@ def _rank(rank: RankOverview, *, several: bool) -> Iterator[str]:
     ended = "" if rank.status.exit_status is None else f", exit status {rank.status.exit_status}"
     yield f"  state     {rank.status.state}{ended}"
     yield from _origin(rank.record)
-    kept = f"{size(rank.kept_bytes)} of tensors kept ({plural(rank.kept_records, 'record')}; others: digest only)"
+    kept = f"{size(rank.kept_bytes)}: the tensors of {rank.kept_records} of {plural(rank.records, 'record')}"
     yield f"  records   {rank.records} in {plural(len(rank.steps), 'step')}"
     yield f"  kept      {kept}"
     yield f"  digest    {printable(rank.digest)}"

@@ -246,7 +246,7 @@ class Run:
         """Recordings of further processes of the same rank; not compared."""
         for file in self._files():
             match = _RANK_FILE.fullmatch(file.name)
-            if match and match[2]:
+            if match and match[2] and self.path.is_dir():
                 self.extra.append(file)
                 continue
             opened = RunFile(file)

@@ -269,6 +269,12 @@ class RunWriter:
                 if exit_status is not None:
                     self._status_row["exit_status"] = exit_status
                 self._file["status"][0] = self._status_row
+                self._file.flush()  # closing then only clears a flag
+        except (OSError, RuntimeError) as error:
+            self.error = error
+        try:
+            if self.error is not None:
+                self._detach()  # the file stays as it was last flushed whole: closing would write parts of the rest
             self._file.close()
         except (OSError, RuntimeError) as error:
             self.error = self.error or error
@@ -276,9 +282,13 @@ class RunWriter:
     def abandon(self) -> None:
         """Make sure that a forked child can never write into its parent's file."""
         self._closing = True
+        self._detach()
+
+    def _detach(self) -> None:
+        """Let HDF5 write into nothing from here on: this process's descriptor only, whoever else has the file."""
         handle = self._file.id.get_vfd_handle()
         null = os.open(os.devnull, os.O_RDWR)
-        os.dup2(null, handle)  # the child's copy only: the parent's descriptor and its lock stay as they are
+        os.dup2(null, handle)
         os.close(null)
 
     def _intern(self, table_name: str, text: str) -> int:

@@ -81,9 +81,11 @@ def write_run(
         writer = RunWriter(
             rank_path(path, rank), record.with_(rank=rank), keep_bytes=keep_bytes, digest_algorithm=algorithm
         )
-        for address, row in of_rank:
-            add_row(writer, address, row)
-        writer.close(state, exit_status)
+        try:
+            for address, row in of_rank:
+                add_row(writer, address, row)
+        finally:
+            writer.close(state, exit_status)
         assert writer.error is None
     return path
 
@@ -105,7 +107,7 @@ def add_row(writer: RunWriter, address: Address, row: Row) -> int:
         writer.shape(array.shape),
         site=writer.site(row.site),
         flags=row.flags,
-        value=float(array.real) if array.size == 1 and array.dtype.kind in "fiu" else float("nan"),
+        value=float(array.reshape(-1)[0]) if array.size == 1 and array.dtype.kind in "fiu" else float("nan"),
         source=row.source,
         data=data if BY_NAME[name].storage else None,
     )
