@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -43,30 +45,37 @@ def record(
     from bisect_diverge.environment.read import read_outside
     from bisect_diverge.model.run import Capture, RecordOptions, State
     from bisect_diverge.record.install import current, finish, install
-    from bisect_diverge.record.options import parse_size
+    from bisect_diverge.record.options import check_steps, parse_size
+    from bisect_diverge.record.recorder import say
     from bisect_diverge.record.settings import Settings
 
     if current() is not None:
         raise UsageError("this process is being recorded already", hint="leave out one of the two recordings")
     if capture not in set(Capture):
         raise UsageError(f"capture is 'full' or 'digest', not {capture!r}")
-    run = prepare_directory(Path(path), force=force)
-    outside, patch = read_outside(Path.cwd(), sys.argv, [Path(entry) for entry in data], (), ())
-    if patch is not None:
-        (run / "source.patch").write_bytes(patch)
     options = RecordOptions(
         capture=Capture(capture),
-        keep_bytes=keep if isinstance(keep, int) else parse_size(keep),
+        keep_bytes=parse_size(str(keep)),
         steps=steps,
         modules=tuple(modules),
     )
+    if steps is not None:
+        check_steps(*steps)
+    check_paths(data)
+    run = prepare_directory(Path(path), force=force)  # last of the checks: it may remove an older run
+    outside, patch = read_outside(Path.cwd(), sys.argv, [Path(entry) for entry in data], (), ())
+    if patch is not None:
+        (run / "source.patch").write_bytes(patch)
     recorder, patches = install(Settings(run=str(run), options=options, outside=outside))
     state = State.INTERRUPTED
     try:
         yield
         state = State.COMPLETE
     finally:
+        opened = recorder.opened or not recorder.active  # not active: why is said already
         finish(recorder, patches, state)
+        if not opened:
+            say(f"nothing was recorded in {run}: no torch module was called")
 
 
 def prepare_directory(path: Path, *, force: bool) -> Path:
@@ -91,6 +100,7 @@ def prepare_directory(path: Path, *, force: bool) -> Path:
                     f"{path} is there and is no recording; --force replaces recordings only",
                     hint="choose another name, or remove it yourself",
                 )
+            _refuse_live(path)
             shutil.rmtree(path)
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -100,7 +110,56 @@ def prepare_directory(path: Path, *, force: bool) -> Path:
     return path
 
 
+_OURS = re.compile(r"rank-\d+(\.\d+)?\.h5|stdout\.log|source\.patch|trials")
+
+
 def _is_recording(path: Path) -> bool:
     """Whether a directory holds only what a recording puts there."""
-    known = ("rank-", "stdout.log", "source.patch", "trials")
-    return all(entry.name.startswith(known) for entry in path.iterdir())
+    names = [entry.name for entry in path.iterdir()]
+    # A recording that ended before the first module call has no rank's file, but it has no trials either.
+    has_ranks = any(name.endswith(".h5") for name in names)
+    return all(_OURS.fullmatch(name) and (has_ranks or name != "trials") for name in names)
+
+
+def _refuse_live(path: Path) -> None:
+    """Refuse to replace a run that is being recorded at this moment.
+
+    Raises:
+        OutputExistsError: if its writer is alive.
+    """
+    from bisect_diverge.errors import RunError
+    from bisect_diverge.model.run import State
+    from bisect_diverge.store.reader import RunFile
+
+    for file in path.glob("rank-*.h5"):
+        try:
+            opened = RunFile(file)
+        except RunError:  # a damaged one may be replaced
+            continue
+        status = opened.status
+        opened.close()
+        if status.state is State.IN_PROGRESS:
+            raise OutputExistsError(
+                f"{path} is being recorded right now, by process {status.pid} on {status.host}",
+                hint="wait for it, end it, or choose another name",
+            )
+
+
+def check_paths(paths: Sequence[str | os.PathLike[str]]) -> None:
+    """Refuse declared files and directories that are not there.
+
+    Raises:
+        UsageError: if one is missing.
+    """
+    for path in paths:
+        if not Path(path).exists():
+            raise UsageError(f"no such file or directory: {path}", hint="--data and --features name what is there")
+
+
+def remove_run(path: Path) -> None:
+    """Remove the directory of a run in which nothing was recorded; what the script has put there stays."""
+    for name in ("stdout.log", "source.patch"):
+        with contextlib.suppress(OSError):
+            (path / name).unlink()
+    with contextlib.suppress(OSError):
+        path.rmdir()

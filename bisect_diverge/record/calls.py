@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch.fx import _symbolic_trace as fx_tracing
 from torch.nn.modules import module as nn_module
 from torch.utils.hooks import RemovableHandle
 
@@ -73,10 +74,21 @@ def install_calls(recorder: Recorder, patches: Patches) -> None:
     global _recorder  # noqa: PLW0603 - see there
     _recorder = recorder
     patches.add_handle(nn_module.register_module_forward_pre_hook(_before))
-    patches.add_handle(_register_after())
+    after = _register_after()
+    patches.add_handle(after)
+    # The handle forgets this table, and an entry left there makes torch.compile warn of a hook that is gone.
+    with_kwargs = getattr(nn_module, "_global_forward_hooks_with_kwargs", {})
+    patches.add_undo(lambda: with_kwargs.pop(after.id, None))
+    patches.add_undo(_forget_recorder)
     _keep_out_of_compiled_frames()
     _keep_compile_quiet(patches)
     _see_compiled_in_place(patches)
+
+
+def _forget_recorder() -> None:
+    """Keep nothing of a recording, with its buffers, once it has ended."""
+    global _recorder  # noqa: PLW0603 - see there
+    _recorder = None
 
 
 def _register_after() -> RemovableHandle:
@@ -119,6 +131,7 @@ def _elsewhere(recorder: Recorder, module: torch.nn.Module) -> bool:
         or torch._C._get_tracing_state() is not None
         or torch._C._get_dispatch_mode(_FAKE) is not None
         or torch._C._get_dispatch_mode(_PROXY) is not None
+        or getattr(fx_tracing, "_is_fx_tracing_flag", False)
         or getattr(module, "_is_replica", False)
         or (not recorder.opened and _in_worker())
     )
@@ -240,11 +253,13 @@ def _inputs(recorder: Recorder, call: _Call, args: Any, frame: FrameType, *, is_
         return
     info, root, passage = call.info, call.root, call.passage
     assert info is not None and root is not None and passage is not None  # noqa: PT018
+    call.site = user_site(frame)
     if call.phase == FORWARD:
         _drawn_before(recorder, call, is_root)
+    if is_root and passage.is_first:
+        recorder.changed_weights(root, passage.micro_batch, call.site)
     if not info.wanted:
         return
-    call.site = user_site(frame)
     name = (root.name, info.fqn, info.kind)
     flags = FLAG_RECOMPUTE if call.phase == RECOMPUTE else 0
     for slot, leaf in _arguments(args, frame):
@@ -269,7 +284,8 @@ def _drawn_before(recorder: Recorder, call: _Call, is_root: bool) -> None:
     if drawer.info is None or drawer.root is None or drawer.passage is None:
         drawer = call
     assert drawer.info is not None and drawer.root is not None and drawer.passage is not None  # noqa: PT018
-    recorder.torch_moved(drawer.info, drawer.root.name, drawer.passage.micro_batch, drawer.call)
+    # On entry to a root always: a generator that moved elsewhere must not look like a module that computes otherwise.
+    recorder.torch_moved(drawer.info, drawer.root.name, drawer.passage.micro_batch, drawer.call, always=is_root)
 
 
 def _arguments(args: Any, frame: FrameType) -> list[tuple[str, Any]]:
@@ -297,6 +313,8 @@ def _finish(recorder: Recorder, call: _Call, output: Any) -> None:
             _outputs(recorder, call, output)
         if call.phase == FORWARD:
             recorder.torch_moved(call.info, call.root.name, call.passage.micro_batch, call.call)
+    elif is_root:
+        recorder.follow_torch()
     if is_root and call.phase == FORWARD:
         if call.passage.training:
             call.root.passed = True
@@ -353,7 +371,7 @@ def _keep_compile_quiet(patches: Patches) -> None:
     def has_any_global_hook() -> bool:
         return any(hook not in (_before, _after) for table in tables for hook in table.values())
 
-    patches.replace(nn_module, "_has_any_global_hook", has_any_global_hook)
+    patches.replace(nn_module, "_has_any_global_hook", has_any_global_hook, like=nn_module._has_any_global_hook)
 
 
 def _keep_out_of_compiled_frames() -> None:

@@ -66,24 +66,22 @@ NO_TENSOR = Captured(NONE.code, (), digest(header("none", ()), b""), None, 0, _N
 
 
 def capture(leaf: Any) -> Captured:
-    """Return the bits of a tensor, number, text or numpy array; never raises for a tensor without readable bytes."""
-    if isinstance(leaf, torch.Tensor):
-        try:
-            return _tensor(leaf)
-        except (RuntimeError, NotImplementedError, TypeError, ValueError):
-            return unhashable(leaf)
+    """Return the bits of a tensor, number, text or numpy array; never raises for one without readable bytes."""
     if leaf is None:
         return NO_TENSOR
-    return _scalar(leaf)
+    try:
+        return _tensor(leaf) if isinstance(leaf, torch.Tensor) else _scalar(leaf)
+    except Exception:  # whatever a tensor of some other library, or a strange subclass of int, objects to
+        return unhashable(leaf)
 
 
-def unhashable(leaf: torch.Tensor) -> Captured:
-    """Return the row of a tensor without readable bytes; its digest stands for class and layout only."""
+def unhashable(leaf: Any) -> Captured:
+    """Return the row of a leaf without readable bytes; its digest stands for class, layout and type only."""
     try:
         shape = tuple(int(size) for size in leaf.shape)
-    except (RuntimeError, TypeError):  # nested or symbolic sizes
+    except Exception:  # nested or symbolic sizes
         shape = ()
-    kind = f"unhashable {type(leaf).__name__} {getattr(leaf, 'layout', '')}"
+    kind = f"unhashable {type(leaf).__name__} {getattr(leaf, 'layout', '')} {getattr(leaf, 'dtype', '')}"
     return Captured(UNHASHABLE.code, shape, digest(header(kind, shape), b""), None, _UNHASHABLE, _NAN)
 
 
@@ -101,22 +99,23 @@ def _tensor(leaf: torch.Tensor) -> Captured:
         plain = plain.resolve_conj()
     if plain.is_neg():
         plain = plain.resolve_neg()
+    dtype = plain.dtype
+    integer = _AS_INTEGER.get(dtype)
+    if integer is not None:
+        plain = plain.view(integer)  # first: torch warns of some of these types when it makes a tensor of them
     if plain.device.type != "cpu":
         plain = plain.cpu()
     if not plain.is_contiguous():
         plain, flags = plain.contiguous(), flags | _STRIDED
     shape = tuple(plain.shape)
-    dtype = plain.dtype
     code = _CODES.get(dtype, BYTES.code)
-    integer = _AS_INTEGER.get(dtype)
-    if integer is not None:
-        array = plain.reshape(-1).view(integer).numpy()
-    elif code == BYTES.code:
-        array = plain.reshape(-1).view(torch.uint8).numpy()
-    else:
-        array = plain.numpy()
-    name = ELEMENT_TYPES[code].name if code != BYTES.code else str(dtype)
-    value = _value(array, plain, code) if array.size == 1 else _NAN
+    array = plain.reshape(-1).view(torch.uint8).numpy() if code == BYTES.code else plain.numpy()
+    name = ELEMENT_TYPES[code].name
+    if code == BYTES.code:
+        name = str(dtype)
+        if dtype.itemsize > 1:
+            shape = (*shape, dtype.itemsize)  # the pool has one element for each byte
+    value = _value(array, plain, dtype, code) if array.size == 1 else _NAN
     data = array.reshape(-1).view(np.uint8)
     return Captured(code, shape, digest(_head(name, shape), data if data.size else b""), data, flags, value)
 
@@ -136,32 +135,54 @@ def _head(name: str, shape: tuple[int, ...]) -> bytes:
     return head
 
 
-def _value(array: NDArray[Any], tensor: torch.Tensor, code: int) -> float:
+def _value(array: NDArray[Any], plain: torch.Tensor, dtype: torch.dtype, code: int) -> float:
     kind = ELEMENT_TYPES[code].kind
     if kind in (Kind.COMPLEX, Kind.OPAQUE):
         return _NAN
-    if tensor.dtype in _AS_INTEGER:
-        return float(tensor.reshape(-1).to(torch.float32).item())
+    if dtype in _AS_INTEGER:
+        return float(plain.view(dtype).reshape(-1).to(torch.float32).item())
     return float(array.reshape(-1)[0])
 
 
 def _scalar(leaf: Any) -> Captured:
     if isinstance(leaf, (str, bytes)):
         data = leaf.encode("utf-8", "surrogatepass") if isinstance(leaf, str) else leaf
-        array: NDArray[Any] = np.frombuffer(data, np.uint8)
-    else:
-        array = np.asarray(leaf)
-    code = BY_NAME.get(array.dtype.name, BYTES).code
-    if code == BYTES.code:
-        if array.dtype.hasobject:
-            array = np.frombuffer(repr(array).encode(), np.uint8)
-        name = "bytes" if array.dtype == np.uint8 else array.dtype.str
-        shape = array.shape if name == "bytes" else (*array.shape, array.dtype.itemsize)
-    else:
-        name, shape = array.dtype.name, array.shape
-    if isinstance(leaf, (str, bytes)):
-        code, name = BYTES.code, "bytes"
-    data_u1 = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    value = float(array.reshape(-1)[0]) if array.size == 1 and array.dtype.kind in "fiub" and name != "bytes" else _NAN
+        return _array(np.frombuffer(data, np.uint8), "bytes", _SCALAR)
+    array = np.asarray(leaf)
     flags = 0 if isinstance(leaf, np.ndarray) else _SCALAR
-    return Captured(code, shape, digest(_head(name, shape), data_u1 if data_u1.size else b""), data_u1, flags, value)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if _has_bytes_without_meaning(array.dtype):
+        text = _text(array.tolist()).encode("utf-8", "surrogatepass")
+        return _array(np.frombuffer(text, np.uint8), "bytes", flags)
+    return _array(array, array.dtype.name if array.dtype.name in BY_NAME else array.dtype.str, flags)
+
+
+def _array(array: NDArray[Any], name: str, flags: int) -> Captured:
+    code = BY_NAME.get(name, BYTES).code
+    shape = array.shape if name in BY_NAME else (*array.shape, array.dtype.itemsize)
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    number = array.size == 1 and array.dtype.kind in "fiub" and name != "bytes"
+    value = float(array.reshape(-1)[0]) if number else _NAN
+    return Captured(code, shape, digest(_head(name, shape), data if data.size else b""), data, flags, value)
+
+
+def _has_bytes_without_meaning(dtype: np.dtype[Any]) -> bool:
+    """Whether memory of such elements holds addresses, or padding that nobody has written."""
+    if dtype.hasobject or dtype.char in "gG":  # long double: 10 bytes in 16
+        return True
+    fields = dtype.fields
+    return bool(fields) and dtype.itemsize != sum(field[0].itemsize for field in (fields or {}).values())
+
+
+def _text(value: Any) -> str:
+    """Return a text for objects in an array that is the same in every process; of what it does not know, the class."""
+    if isinstance(value, int):
+        return hex(int(value))
+    if isinstance(value, (str, bytes, float, complex, np.generic, type(None))):
+        return repr(value)
+    if isinstance(value, np.ndarray):
+        return _text(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return f"[{','.join(map(_text, value))}]"
+    return type(value).__name__

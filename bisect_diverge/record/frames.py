@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -18,13 +19,28 @@ _SNAPSHOTS = sys.version_info < (3, 13)
 
 @contextmanager
 def local_variables(frame: FrameType) -> Iterator[dict[str, Any]]:
-    """Yield a frame's local variables, and drop the snapshot afterwards so that it keeps no tensor alive."""
+    """Yield a copy of a frame's local variables, and empty the frame's snapshot so that it keeps no tensor alive.
+
+    The snapshot is the dict that ``locals()`` returns: one that the script holds is left to it, and so is what
+    ``exec`` put there.
+    """
     variables = frame.f_locals
     try:
-        yield variables  # type: ignore[misc,unused-ignore]
+        yield dict(variables)
     finally:
-        if _SNAPSHOTS and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
-            variables.clear()  # the snapshot only: the function's variables live elsewhere
+        # The frame, we and this call hold it: a fourth reference is the script's.
+        if _SNAPSHOTS and frame.f_code.co_flags & inspect.CO_OPTIMIZED and sys.getrefcount(variables) <= 3:
+            names = _names(frame.f_code)
+            if variables.keys() <= names:
+                variables.clear()  # the snapshot only: the function's variables live elsewhere
+            else:
+                for name in names:
+                    variables.pop(name, None)
+
+
+@functools.lru_cache(maxsize=512)
+def _names(code: CodeType) -> frozenset[str]:
+    return frozenset((*code.co_varnames, *code.co_cellvars, *code.co_freevars))
 
 
 _NOT_THE_USERS = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))

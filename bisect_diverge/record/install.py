@@ -43,9 +43,11 @@ def current() -> Recorder | None:
 def finish(recorder: Recorder, patches: Patches, state: State) -> None:
     """Close the recording and leave the process as it was before."""
     global _current  # noqa: PLW0603
-    recorder.close(state)
-    patches.undo()
-    _current = None
+    try:
+        recorder.close(state)
+    finally:
+        patches.undo()
+        _current = None
 
 
 def _guard_forks() -> None:

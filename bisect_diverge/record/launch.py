@@ -65,6 +65,8 @@ def run_command(
                 env=environment,
                 stdout=streams.child_out,
                 stderr=streams.child_err,
+                # Without a terminal a signal to our group must not reach the command twice: it gets it from us.
+                process_group=None if _has_terminal() else 0,
             )
         except OSError as error:
             raise CommandError(f"cannot start {command[0]}: {error.strerror or error}") from error
@@ -73,6 +75,10 @@ def run_command(
             _relay(process, streams, copy, progress)
             status = process.wait()
     return 128 - status if status < 0 else status
+
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+"""What is sent to us is meant for the script: to end it, or (by a batch system) to make it save its state."""
 
 
 class _Streams:
@@ -130,19 +136,23 @@ def _open_terminal(like: int) -> tuple[int, int]:
     return master, slave
 
 
+def _has_terminal() -> bool:
+    return any(os.isatty(fd) for fd in (0, 1, 2))
+
+
 @contextmanager
 def _signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Let Ctrl-C be the script's business, and hand on what is sent to us alone."""
-    has_terminal = any(os.isatty(fd) for fd in (0, 1, 2))
+    from_terminal = {signal.SIGINT, signal.SIGQUIT} if _has_terminal() else set()
 
     def forward(number: int, _frame: object) -> None:
-        if number == signal.SIGINT and has_terminal:
+        if number in from_terminal:
             return  # the terminal has sent it to the script as well
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(number)
 
     # Handlers, not SIG_IGN: the command would inherit that, as would everything it starts.
-    old = {n: signal.signal(n, forward) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    old = {number: signal.signal(number, forward) for number in FORWARDED}
     try:
         yield
     finally:
@@ -160,6 +170,7 @@ def _relay(
             selector.register(source, selectors.EVENT_READ)
         while selector.get_map():
             ready = selector.select(0.1)
+            before = time.monotonic()
             for key, _ in ready:
                 data = _read(key.fd)
                 if not data or not _pass_on(data, streams.sources[key.fd], copy, line):
@@ -168,7 +179,8 @@ def _relay(
             if not ready:
                 line.silent()
             if process.poll() is not None:
-                ended = ended or time.monotonic()
+                # Time that our own reader takes (a pager, say) does not count: what is in the pipe is not lost.
+                ended = ended + time.monotonic() - before if ended else time.monotonic()
                 if not ready or time.monotonic() - ended > DRAIN_SECONDS:
                     break
     line.clear()
@@ -197,7 +209,7 @@ def _pass_on(data: bytes, target: int, copy: IO[bytes], line: _ProgressLine) -> 
     try:
         while view:
             view = view[os.write(target, view) :]
-    except BrokenPipeError:
+    except OSError:  # a pipe without reader, a terminal that has gone
         return False
     return True
 

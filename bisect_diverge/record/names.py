@@ -75,10 +75,17 @@ def variable_of(target: Any, frame: FrameType | None, look_through: Callable[[An
                 owners.append(variables.get("self"))
         frame = frame.f_back
     for owner in owners:
-        attributes = getattr(owner, "__dict__", None)
-        if attributes and (name := search({**attributes.get("_modules", {}), **attributes})):
+        if name := search(_attributes(owner)):
             return name
     return None
+
+
+def _attributes(owner: Any) -> dict[str, Any]:
+    attributes = getattr(owner, "__dict__", None)
+    if not isinstance(attributes, dict):
+        return {}
+    modules = attributes.get("_modules")  # of a torch module; anybody may use the name
+    return {**modules, **attributes} if isinstance(modules, dict) else attributes
 
 
 def walk(module: Any, fqn: str = "") -> Iterator[tuple[str, Any]]:

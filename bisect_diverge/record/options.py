@@ -31,6 +31,18 @@ def parse_steps(text: str) -> tuple[int, int | None]:
     if match is None or not (match[1] or match[2]):
         raise UsageError(f"not a range of steps: {text!r}", hint="--steps 10:20 is steps 10 to 19, 5: is from 5 on")
     first, end = int(match[1] or 0), int(match[2]) if match[2] else None
+    check_steps(first, end)
+    return first, end
+
+
+def check_steps(first: int, end: int | None) -> None:
+    """Refuse steps ``[first, end)`` that cannot be recorded.
+
+    Raises:
+        UsageError: if there are none.
+    """
+    text = f"{first}:{'' if end is None else end}"
+    if first < 0:
+        raise UsageError(f"not a range of steps: {text!r}", hint="steps are counted from 0")
     if end is not None and end <= first:
         raise UsageError(f"an empty range of steps: {text!r}", hint="the end is excluded: --steps 10:11 is step 10")
-    return first, end

@@ -8,8 +8,8 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -28,6 +28,7 @@ from bisect_diverge.record.generators import states
 from bisect_diverge.record.names import ModuleInfo, Names, Root, unwrap, variable_of
 from bisect_diverge.record.settings import VARIABLE, Settings
 from bisect_diverge.record.steps import Pass, Steps
+from bisect_diverge.record.weights import Weights
 from bisect_diverge.store.schema import rank_path
 from bisect_diverge.store.writer import RunWriter
 
@@ -66,6 +67,7 @@ class Recorder:
         self.steps = Steps(settings.options.steps, self._new_step)
         self.names = Names()
         self.edges = Edges()
+        self._weights = Weights()
         self.coverage: dict[str, int] = {}
         self.notes: list[str] = []
         self.roots: list[Root] = []
@@ -202,12 +204,16 @@ class Recorder:
             self._generators_seen = True
             self.generators(0)
 
-    def torch_moved(self, info: ModuleInfo, root: str, micro_batch: int, call: int) -> None:
-        """Record torch's CPU generator under a module if it moved since it was last read."""
+    def torch_moved(self, info: ModuleInfo, root: str, micro_batch: int, call: int, *, always: bool = False) -> None:
+        """Record torch's CPU generator under a module if it moved since it was last read, or always."""
         taken = capture(torch.default_generator.get_state())
-        if taken.digest != self._torch_state:
+        if always or taken.digest != self._torch_state:
             self._torch_state = taken.digest
             self.add(RNG, micro_batch, (root, info.fqn, info.kind), call, "torch.cpu", taken, info=info)
+
+    def follow_torch(self) -> None:
+        """Note torch's state in a step that is not recorded, so that the first one that is does not seem to move it."""
+        self._torch_state = capture(torch.default_generator.get_state()).digest
 
     # -- roots -------------------------------------------------------------------------------------------------
 
@@ -228,7 +234,33 @@ class Recorder:
     def _initial(self, root: Root) -> None:
         for fqn, slot, tensor in root.tensors():
             if root.wants(fqn):
-                self.add(INIT, NO_PASS, (root.name, fqn, ""), 0, slot, tensor)
+                self.add_weight(INIT, NO_PASS, (root.name, fqn, ""), 0, slot, tensor)
+
+    def add_weight(
+        self,
+        phase: int,
+        micro_batch: int,
+        name: tuple[str, str, str],
+        call: int,
+        slot: str,
+        tensor: torch.Tensor,
+        *,
+        site: str = "",
+        flags: int = 0,
+    ) -> None:
+        """Record a parameter or buffer and remember its bits."""
+        taken = capture(tensor)
+        self.add(phase, micro_batch, name, call, slot, taken, site=site, flags=flags)
+        self._weights.note(tensor, taken.digest)
+
+    def changed_weights(self, root: Root, micro_batch: int, site: str) -> None:
+        """Record what was changed, outside of an update, since it was last recorded."""
+        for fqn, slot, tensor in root.tensors():
+            if root.wants(fqn):
+                taken = capture(tensor)
+                if not self._weights.recorded(tensor, taken.digest):
+                    self.add(FORWARD, micro_batch, (root.name, fqn, ""), 0, slot, taken, site=site)
+                    self._weights.note(tensor, taken.digest)
 
     # -- the file ----------------------------------------------------------------------------------------------
 
@@ -258,8 +290,9 @@ class Recorder:
         pending, self._pending = self._pending, []
         if self.steps.recording:
             self._initial(root)
-        if not self._generators_seen:
             self.first_generators()
+        else:
+            self.follow_torch()
         for row in pending:
             row()
 
@@ -320,24 +353,26 @@ class Recorder:
                 return
             if state is None:  # at exit: an uncaught exception has been printed by now, and left its type here
                 state = State.INTERRUPTED if hasattr(sys, "last_type") else State.COMPLETE
-            aliases: dict[str, list[str]] = {}
-            for root in self.roots:
-                aliases.update(root.aliases)
-            environment = self._record.environment.merged(
-                (*self._later(), *_read_again(self._started, Path(self._record.cwd)))
-            )
-            self._writer.update(
-                self._record.with_(
-                    environment=environment,
-                    aliases=aliases,
-                    coverage=self.coverage,
-                    notes=tuple(self.notes),
-                )
-            )
+            try:
+                self._writer.update(self._last_record())
+            except Exception as error:  # the rows are worth more than their description
+                say(f"the recording has no last description ({type(error).__name__}: {_reason(error)})")
             self._writer.close(state, exit_status)
             atexit.unregister(self.close)
             if self._writer.error is not None:
                 say(f"the recording is incomplete: {_reason(self._writer.error)}")
+
+    def _last_record(self) -> RunRecord:
+        """Return the run record with what is known only at the end."""
+        aliases: dict[str, list[str]] = {}
+        for root in self.roots:
+            aliases.update(root.aliases)
+        environment = self._record.environment.merged(
+            (*self._later(), *_read_again(self._started, Path(self._record.cwd)))
+        )
+        return self._record.with_(
+            environment=environment, aliases=aliases, coverage=self.coverage, notes=tuple(self.notes)
+        )
 
     def abandon(self) -> None:
         """Stop in a forked child, whose parent goes on recording."""
@@ -365,6 +400,10 @@ class Recorder:
 
     def _give_up(self, why: str) -> None:
         self.active = False
+        self._pending.clear()
+        if self._writer is not None:
+            self._writer.close(State.INTERRUPTED)
+            atexit.unregister(self.close)
         say(why)
 
     def trouble(self, where: str, error: BaseException) -> None:
@@ -380,20 +419,40 @@ class Recorder:
                 traceback.print_exception(error)
 
 
-@contextmanager
-def quiet(recorder: Recorder, where: str) -> Iterator[None]:
-    """Do our work unseen: no error, no warning, no dispatch through the user's modes and classes, under the lock."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(recorder.lock)
-        stack.enter_context(torch._C.DisableTorchFunctionSubclass())  # a subclass may count or refuse what we ask it
+class quiet:  # noqa: N801 - used like a function; a class because a generator costs three times as much, each call
+    """Do our work unseen: no error, no warning, no dispatch through the user's modes and classes, under the lock.
+
+    Args:
+        recorder: Gets the errors.
+        where: What was being recorded, for the note of an error.
+    """
+
+    __slots__ = ("_guards", "_recorder", "_where")
+
+    def __init__(self, recorder: Recorder, where: str) -> None:
+        self._recorder = recorder
+        self._where = where
+
+    def __enter__(self) -> None:
+        self._recorder.lock.acquire()
+        # A subclass may count or refuse what we ask it; a mode may as well.
+        self._guards: list[Any] = [torch._C.DisableTorchFunctionSubclass()]
         if torch._C._len_torch_dispatch_stack():
-            stack.enter_context(_no_modes())
+            self._guards.append(_no_modes())
         if torch._C._len_torch_function_stack():
-            stack.enter_context(torch._C.DisableTorchFunction())
+            self._guards.append(torch._C.DisableTorchFunction())
+        for guard in self._guards:
+            guard.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> bool:
         try:
-            yield
-        except Exception as error:
-            recorder.trouble(where, error)
+            while self._guards:
+                self._guards.pop().__exit__(None, None, None)
+            if isinstance(error, Exception):
+                self._recorder.trouble(self._where, error)
+        finally:
+            self._recorder.lock.release()
+        return error is None or isinstance(error, Exception)
 
 
 def _no_modes() -> AbstractContextManager[Any]:

@@ -44,6 +44,7 @@ class Updates:
         self._known: dict[int, _Known] = {}
         self._attempts = 0
         self._scaler: Any = None
+        recorder.steps.optimizers = constructed_before()
         patches.add_handle(torch_optimizer.register_optimizer_step_pre_hook(self._before))
         patches.add_handle(torch_optimizer.register_optimizer_step_post_hook(self._after))
         self._see_construction(patches)
@@ -108,6 +109,8 @@ class Updates:
         if self._recording():
             self._buffers(known.site)
             recorder.generators(recorder.steps.count("boundary", ""))
+        elif recorder.opened:
+            recorder.follow_torch()
         recorder.steps.updated = True
 
     # -- rows --------------------------------------------------------------------------------------------------
@@ -136,7 +139,10 @@ class Updates:
     def _results(self, optimizer: torch.optim.Optimizer, known: _Known, flags: int) -> None:
         parameters = list(self._parameters(optimizer, known))
         for parameter, fqn in parameters:
-            self._row(known, fqn, "param", parameter, flags)
+            name = (known.name, fqn, "")
+            self._recorder.add_weight(
+                OPTIMIZER, NO_PASS, name, known.calls, "param", parameter, site=known.site, flags=flags
+            )
         for parameter, fqn in parameters:
             state = optimizer.state.get(parameter)
             for key, value in state.items() if state else ():
@@ -154,7 +160,7 @@ class Updates:
             root.passed = False
             for fqn, slot, tensor in root.tensors():
                 if slot == "buffer" and root.wants(fqn):
-                    self._recorder.add(OPTIMIZER, NO_PASS, (root.name, fqn, ""), 0, "buffer", tensor, site=site)
+                    self._recorder.add_weight(OPTIMIZER, NO_PASS, (root.name, fqn, ""), 0, slot, tensor, site=site)
 
     # -- names -------------------------------------------------------------------------------------------------
 
@@ -226,6 +232,17 @@ class Updates:
             return result
 
         patches.replace(scaler_class, "step", step, like=original)
+
+
+def constructed_before() -> bool:
+    """Whether an optimizer has been constructed in this process, before recording began: its class shows it."""
+    kinds = [torch.optim.Optimizer]
+    while kinds:
+        kind = kinds.pop()
+        if getattr(getattr(kind, "step", None), "hooked", False):
+            return True
+        kinds += kind.__subclasses__()
+    return False
 
 
 def _has_closure(args: Any, kwargs: Any) -> bool:

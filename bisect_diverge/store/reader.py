@@ -109,6 +109,11 @@ class RunFile:
         """Number of steps that have rows: one more than the last step; 0 for an empty recording."""
         return int(self.events["step"].max()) + 1 if len(self.events) else 0
 
+    @property
+    def step_count(self) -> int:
+        """Number of steps that have rows; fewer than `steps` where ``--steps`` left some out."""
+        return int(np.count_nonzero(np.bincount(self.events["step"]))) if len(self.events) else 0
+
     def address(self, row: int) -> Address:
         """Return the address of a row."""
         event = self.events[row]
