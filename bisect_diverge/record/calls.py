@@ -22,7 +22,15 @@ from bisect_diverge.record.gradients import watch_gradients
 from bisect_diverge.record.leaves import leaves
 from bisect_diverge.record.names import ModuleInfo, Root, unwrap
 from bisect_diverge.record.patches import Patches
-from bisect_diverge.record.recorder import FLAG_HOOKED, FLAG_RECOMPUTE, FORWARD, RECOMPUTE, Recorder, quiet
+from bisect_diverge.record.recorder import (
+    FLAG_HOOKED,
+    FLAG_PARTIAL,
+    FLAG_RECOMPUTE,
+    FORWARD,
+    RECOMPUTE,
+    Recorder,
+    quiet,
+)
 from bisect_diverge.record.steps import Pass
 
 _recorder: Recorder | None = None
@@ -352,6 +360,7 @@ def _interrupted(recorder: Recorder, call: _Call) -> None:
     if call.transparent or call.root is None or call.info is None or call.phase == RECOMPUTE:
         return
     recorder.count("module calls ended by an exception")
+    recorder.cut_short = FLAG_PARTIAL
 
 
 def _keep_compile_quiet(patches: Patches) -> None:

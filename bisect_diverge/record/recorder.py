@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import multiprocessing
 import os
 import sys
 import threading
@@ -73,6 +74,8 @@ class Recorder:
         self.roots: list[Root] = []
         self.passes: list[tuple[Root, Pass]] = []
         """Training passes that ended in this step, in order."""
+        self.cut_short = 0
+        """`Flag.PARTIAL` from a forward that an exception ended to the end of the step, else 0."""
         self._writer: RunWriter | None = None
         self._pending: list[Callable[[], None]] = []
         self._pending_bytes = 0
@@ -144,7 +147,7 @@ class Recorder:
             taken.dtype,
             writer.shape(taken.shape),
             writer.site(site),
-            taken.flags | flags,
+            taken.flags | flags | self.cut_short,
             taken.value,
             -1 if tensor is None else self.edges.source(tensor),
             taken.data if self._full else None,
@@ -258,9 +261,9 @@ class Recorder:
         for fqn, slot, tensor in root.tensors():
             if root.wants(fqn):
                 taken = capture(tensor)
-                if not self._weights.recorded(tensor, taken.digest):
+                if self._weights.changed(tensor, taken.digest):
                     self.add(FORWARD, micro_batch, (root.name, fqn, ""), 0, slot, taken, site=site)
-                    self._weights.note(tensor, taken.digest)
+                self._weights.note(tensor, taken.digest)
 
     # -- the file ----------------------------------------------------------------------------------------------
 
@@ -299,7 +302,7 @@ class Recorder:
     def _create(self, rank: int) -> RunWriter:
         options = self.settings.options
         keep = options.keep_bytes if options.capture is Capture.FULL else 0
-        for occurrence in range(10_000):
+        for occurrence in range(1 if _is_helper() else 0, 10_000):
             path = rank_path(Path(self.settings.run), rank, occurrence)
             try:
                 return RunWriter(
@@ -325,6 +328,7 @@ class Recorder:
     def _new_step(self) -> None:
         self.edges.clear()
         self.passes.clear()
+        self.cut_short = 0
         writer = self._writer
         if writer is None:
             return
@@ -471,6 +475,13 @@ def _rank() -> tuple[int, int]:
         return 0, 1
 
 
+def _is_helper() -> bool:
+    """Whether this is a child of multiprocessing that is no rank: the plain name is left to its parent."""
+    distributed = sys.modules.get("torch.distributed")
+    initialized = distributed is not None and distributed.is_available() and distributed.is_initialized()
+    return multiprocessing.parent_process() is not None and not initialized and "RANK" not in os.environ
+
+
 def _leave_environment(settings: Settings) -> None:
     """Take our variables away, so that what this process starts is not recorded and sees the user's values."""
     os.environ.pop(VARIABLE, None)
@@ -526,3 +537,4 @@ def human_bytes(count: int) -> str:
 FLAG_HOOKED = int(Flag.HOOKED)
 FLAG_RECOMPUTE = int(Flag.RECOMPUTE)
 FLAG_SKIPPED = int(Flag.SKIPPED)
+FLAG_PARTIAL = int(Flag.PARTIAL)

@@ -23,7 +23,7 @@ class Weights:
         reference = known[0] if known is not None and known[0]() is tensor else weakref.ref(tensor)
         self._known[id(tensor)] = (reference, digest)
 
-    def recorded(self, tensor: torch.Tensor, digest: bytes) -> bool:
-        """Whether the last row of this tensor has this digest."""
+    def changed(self, tensor: torch.Tensor, digest: bytes) -> bool:
+        """Whether the last row of this tensor has another digest; false where it has none (new, or not in a window)."""
         known = self._known.get(id(tensor))
-        return known is not None and known[0]() is tensor and known[1] == digest
+        return known is not None and known[0]() is tensor and known[1] != digest

@@ -131,8 +131,9 @@ class RunWriter:
         self._closing = False
 
         # "x": an existing run is never overwritten; two ranks that claim one path collide here, not in the data.
+        # No locks: they fail on some network file systems, and nobody else opens this path for writing.
         # No chunk cache: we write large pieces once, and the cache would copy each of them (3 times slower here).
-        self._file = h5py.File(path, "x", libver=("v110", "v110"), rdcc_nbytes=0)
+        self._file = h5py.File(path, "x", libver=("v110", "v110"), rdcc_nbytes=0, locking=False)
         try:
             schema.create(self._file, digest_algorithm, SCHEMA)
             self._data = {e.code: self._file[schema.pool_name(e)] for e in schema.POOLED}
