@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "record",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},
     options_metavar="[OPTIONS]",
 )
 @click.option("-o", "--output", "output", metavar="RUN", help="Directory of the run.  [default: runs/001, ...]")
@@ -137,7 +137,8 @@ def _conclude(run: Path, status: int) -> None:
         remove_run(run)
         click.echo(
             "bd: nothing was recorded: no process called a torch module\n"
-            "  (python -I and -E keep us out; a model that is only called through .forward() is not seen)",
+            "  (python -I and -E keep us out; forked children are not recorded, nor is a model that is only called\n"
+            "  through .forward())",
             err=True,
         )
         return
@@ -155,8 +156,10 @@ def _summary(run: Path, recorded: Run, status: int) -> str:
     rows = sum(len(file.events) for file in recorded.ranks.values())
     size = sum(file.path.stat().st_size for file in recorded.ranks.values())
     ranks = f" of {len(recorded.ranks)} ranks" if len(recorded.ranks) > 1 else ""
-    ended = "" if status == 0 else f" (the script ended with status {status}: {first.status.state})"
-    text = f"bd: recorded {first.steps:,} steps{ranks}, {rows:,} records, {size / 1e6:,.1f} MB in {_short(run)}{ended}"
+    count = first.step_count
+    steps = f"{count:,} step{'' if count == 1 else 's'}{ranks}"
+    ended = "" if status == 0 else f"; the script ended with status {status}"
+    text = f"bd: recorded {steps}, {rows:,} records, {size / 1e6:,.1f} MB in {_short(run)}{ended}"
     if recorded.extra:
         text += f"\n  and {len(recorded.extra)} more processes of the same rank, each in its own file"
     return text

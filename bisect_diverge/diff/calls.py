@@ -18,6 +18,8 @@ from bisect_diverge.diff.keys import Columns, Tables, codes, is_call
 from bisect_diverge.model.address import NO_PASS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bisect_diverge.store.reader import RunFile
 
 Call = tuple[int, int]
@@ -39,10 +41,14 @@ class _Calls:
     site: NDArray[np.int64]
     inputs: NDArray[np.uint64]
 
-    def of(self, group: int) -> tuple[list[int], list[Call]]:
-        begin, end = np.searchsorted(self.group, [group, group + 1])
-        features = zip(self.site[begin:end].tolist(), self.inputs[begin:end].tolist(), strict=True)
-        return self.call[begin:end].tolist(), list(features)
+    def by_group(self, groups: NDArray[np.int64]) -> Iterator[tuple[list[int], list[Call]]]:
+        """Return numbers and features of the calls of each of some groups, in order."""
+        begins = np.searchsorted(self.group, groups).tolist()
+        ends = np.searchsorted(self.group, groups, side="right").tolist()
+        numbers = self.call.tolist()
+        features = list(zip(self.site.tolist(), self.inputs.tolist(), strict=True))
+        for begin, end in zip(begins, ends, strict=True):
+            yield numbers[begin:end], features[begin:end]
 
 
 def align_calls(a: RunFile, b: RunFile, tables: Tables, of_a: Columns, of_b: Columns) -> Columns:
@@ -59,16 +65,25 @@ def align_calls(a: RunFile, b: RunFile, tables: Tables, of_a: Columns, of_b: Col
     chosen_b = np.flatnonzero(forward_b & np.isin(group_b, uneven))
     calls_a = _calls(a.events[chosen_a], tables, tables.site_a, of_a.take(chosen_a), group_a[chosen_a])
     calls_b = _calls(b.events[chosen_b], tables, tables.site_b, of_b.take(chosen_b), group_b[chosen_b])
-    old: list[tuple[int, int]] = []
-    new: list[int] = []
-    for group in uneven.tolist():
-        numbers_a, features_a = calls_a.of(group)
-        numbers_b, features_b = calls_b.of(group)
-        free = max(numbers_a[-1], numbers_b[-1]) + 1
-        for number, partner in zip(numbers_b, align(features_a, features_b), strict=True):
-            old.append((group, number))
-            new.append(free + number if partner < 0 else numbers_a[partner])
-    return of_b.with_call(_renumbered(group_b, of_b, np.array(old, np.int64), np.array(new, np.int64)))
+    moved: list[tuple[int, int, int]] = []
+    for group, of_one, of_other in zip(
+        uneven.tolist(), calls_a.by_group(uneven), calls_b.by_group(uneven), strict=True
+    ):
+        moved += [(group, number, now) for number, now in _moves(*of_one, *of_other)]
+    return of_b.with_call(_renumbered(group_b, of_b, np.array(moved, np.int64).reshape(-1, 3)))
+
+
+def _moves(
+    numbers_a: list[int], features_a: list[Call], numbers_b: list[int], features_b: list[Call]
+) -> Iterator[tuple[int, int]]:
+    """Return the call numbers of B that change, each with the new one."""
+    known = set(numbers_a)
+    free = max(numbers_a[-1], numbers_b[-1]) + 1
+    for number, partner in zip(numbers_b, align(features_a, features_b), strict=True):
+        alone = free + number if number in known else number
+        now = alone if partner < 0 else numbers_a[partner]
+        if now != number:
+            yield number, now
 
 
 def align(a: list[Call], b: list[Call]) -> list[int]:
@@ -162,14 +177,20 @@ def _input_hash(events: NDArray[Any], slot: NDArray[np.int64], tables: Tables) -
     return np.where(is_input[slot], mixed * odd, np.uint64(0))
 
 
-def _renumbered(
-    group: NDArray[np.int64], rows: Columns, old: NDArray[np.int64], new: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the call numbers of all rows, changed where (group, call) stands in `old`."""
-    known, asked = codes((old[:, 0], old[:, 1]), (group, rows.call))
+def _renumbered(group: NDArray[np.int64], rows: Columns, moved: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the call numbers of all rows.
+
+    Args:
+        group: Number of each row's step, micro-batch and place.
+        rows: Where the rows stand.
+        moved: int64[n, 3], group, old number and new number of each call that changes.
+    """
+    if not len(moved):
+        return rows.call
+    known, asked = codes((moved[:, 0], moved[:, 1]), (group, rows.call))
     order = np.argsort(known)
-    at = np.minimum(np.searchsorted(known, asked, sorter=order), len(known) - 1)
-    found = known[order[at]] == asked
+    at = order[np.minimum(np.searchsorted(known, asked, sorter=order), len(known) - 1)]
     # Rows of other phases (backward, rng) that share group and call belong to that call, so they move with
     # it.
-    return np.where(found & (rows.micro_batch != NO_PASS), new[order[at]], rows.call)
+    found = (known[at] == asked) & (rows.micro_batch != NO_PASS)
+    return np.where(found, moved[at, 2], rows.call)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bisect_diverge.diff.trace import RowState
-from bisect_diverge.model.address import PHASE_CODE, PHASES, Address, Phase, micro_batch_text
+from bisect_diverge.model.address import PHASE_CODE, Phase
 
 if TYPE_CHECKING:
     from bisect_diverge.diff.options import DiffOptions
     from bisect_diverge.diff.trace import Trace
+    from bisect_diverge.model.address import Address
     from bisect_diverge.store.reader import RunFile
 
 
@@ -30,19 +31,11 @@ class IdleGenerator:
 
 
 def address_at(trace: Trace, i: int) -> Address:
-    """Return the address of a row of the trace, in A's steps."""
-    rows, tables = trace.rows, trace.tables
-    root, fqn = tables.places[rows.place[i]]
-    return Address(
-        rank=trace.rank,
-        step=int(rows.step[i]),
-        micro_batch=micro_batch_text(int(rows.micro_batch[i])),
-        phase=PHASES[rows.phase[i]],
-        root=root,
-        fqn=fqn,
-        call=int(rows.call[i]),
-        slot=tables.slots[rows.slot[i]],
-    )
+    """Return the address of a row of the trace as A has it, or as B has it, in A's steps, where only B does."""
+    row = int(trace.row_a[i])
+    if row >= 0:
+        return trace.a.address(row)
+    return replace(trace.b.address(int(trace.row_b[i])), step=int(trace.rows.step[i]))
 
 
 def leave_out(trace: Trace, options: DiffOptions) -> list[IdleGenerator]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_diverge.environment.arguments import split
+from bisect_diverge.environment.hashing import hash_file
 from bisect_diverge.environment.knobs import Variable, setting
 from bisect_diverge.environment.secrets import MASKED, is_secret
 from bisect_diverge.model.environment import Layer
@@ -42,6 +44,18 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("NUM_WORKERS", "a name that scripts use"),
 )
 
+FILE_SUFFIXES = (".json", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf")
+"""A file that the command names counts as configuration by its suffix."""
+
+LARGEST_FILE = 16 << 20
+"""Bytes; a larger file is no configuration."""
+
+WRITTEN = "written by the run itself"
+"""Value of a file that the run made or changed (``--metrics out.json``): what it held before says nothing."""
+
+_SEEN_AT = time.time()
+"""When this process loaded the module, which is before a script trains."""
+
 
 def read(argv: Sequence[str] | None = None, cwd: Path | None = None) -> Iterator[Setting]:
     """Yield the program and its arguments.
@@ -64,3 +78,28 @@ def _program(path: str, cwd: Path | None) -> str:
         return str(Path(path).resolve().relative_to((cwd or Path.cwd()).resolve()))
     except (ValueError, OSError):
         return Path(path).name
+
+
+def read_files(command: Sequence[str], cwd: Path) -> Iterator[Setting]:
+    """Yield the content of the configuration files that a command names.
+
+    Args:
+        command: Program and arguments.
+        cwd: Directory in which it runs.
+    """
+    for name, path in _named_files(command, cwd):
+        yield setting(Layer.CONFIGURATION, f"file:{name}", hash_file(path), resolved=False)
+
+
+def written_files(command: Sequence[str], cwd: Path) -> Iterator[Setting]:
+    """Yield, at the end of a run, those of the files that `read_files` would yield which the run wrote."""
+    for name, path in _named_files(command, cwd):
+        if path.stat().st_mtime >= _SEEN_AT:
+            yield setting(Layer.CONFIGURATION, f"file:{name}", WRITTEN, resolved=False)
+
+
+def _named_files(command: Sequence[str], cwd: Path) -> Iterator[tuple[str, Path]]:
+    for argument in split(command[1:]):
+        path = cwd / argument.value
+        if path.suffix.lower() in FILE_SUFFIXES and path.is_file() and path.stat().st_size <= LARGEST_FILE:
+            yield argument.value, path

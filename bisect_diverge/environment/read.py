@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,7 @@ def read_outside(
         found, patch = source.read_outside(cwd, command)
     except Exception as error:  # a run is recorded whatever its directory is like
         found = [setting(Layer.SOURCE, "repository", f"not read: {error}", resolved=False)]
+    found += _all(lambda: configuration.read_files(command, cwd))
     found += _all(lambda: dataset.read_outside(cwd, data))
     found += _all(lambda: feature_files.read_outside(cwd, features))
     extra = {name: value for name, value in os.environ.items() if variables.layer_of(name) is None}
@@ -108,6 +110,7 @@ def read_again(start: Sequence[Setting], cwd: Path | None = None) -> tuple[Setti
         if before.get((row.layer, row.knob), UNSET) != row.value
     ]
     found += _all(lambda: source.read_modules(cwd or Path.cwd()))
+    found += _all(lambda: configuration.written_files(sys.argv, cwd or Path.cwd()))
     return tuple(found)
 
 

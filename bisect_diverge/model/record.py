@@ -12,7 +12,7 @@ class Flag(IntFlag):
     """What else is known of a recorded tensor; bits of the row's ``flags``."""
 
     PARTIAL = 1
-    """The step was cut short (exception, ``kill``) while this row was being recorded."""
+    """Recorded after an exception had ended a module call of this step."""
     RECOMPUTE = 2
     """Made again inside backward by activation checkpointing."""
     UNHASHABLE = 4

@@ -100,6 +100,7 @@ def prepare_directory(path: Path, *, force: bool) -> Path:
                     f"{path} is there and is no recording; --force replaces recordings only",
                     hint="choose another name, or remove it yourself",
                 )
+            _refuse_live(path)
             shutil.rmtree(path)
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -118,6 +119,30 @@ def _is_recording(path: Path) -> bool:
     # A recording that ended before the first module call has no rank's file, but it has no trials either.
     has_ranks = any(name.endswith(".h5") for name in names)
     return all(_OURS.fullmatch(name) and (has_ranks or name != "trials") for name in names)
+
+
+def _refuse_live(path: Path) -> None:
+    """Refuse to replace a run that is being recorded at this moment.
+
+    Raises:
+        OutputExistsError: if its writer is alive.
+    """
+    from bisect_diverge.errors import RunError
+    from bisect_diverge.model.run import State
+    from bisect_diverge.store.reader import RunFile
+
+    for file in path.glob("rank-*.h5"):
+        try:
+            opened = RunFile(file)
+        except RunError:  # a damaged one may be replaced
+            continue
+        status = opened.status
+        opened.close()
+        if status.state is State.IN_PROGRESS:
+            raise OutputExistsError(
+                f"{path} is being recorded right now, by process {status.pid} on {status.host}",
+                hint="wait for it, end it, or choose another name",
+            )
 
 
 def check_paths(paths: Sequence[str | os.PathLike[str]]) -> None:

@@ -22,7 +22,15 @@ from bisect_diverge.record.gradients import watch_gradients
 from bisect_diverge.record.leaves import leaves
 from bisect_diverge.record.names import ModuleInfo, Root, unwrap
 from bisect_diverge.record.patches import Patches
-from bisect_diverge.record.recorder import FLAG_HOOKED, FLAG_RECOMPUTE, FORWARD, RECOMPUTE, Recorder, quiet
+from bisect_diverge.record.recorder import (
+    FLAG_HOOKED,
+    FLAG_PARTIAL,
+    FLAG_RECOMPUTE,
+    FORWARD,
+    RECOMPUTE,
+    Recorder,
+    quiet,
+)
 from bisect_diverge.record.steps import Pass
 
 _recorder: Recorder | None = None
@@ -255,11 +263,13 @@ def _inputs(recorder: Recorder, call: _Call, args: Any, frame: FrameType, *, is_
         return
     info, root, passage = call.info, call.root, call.passage
     assert info is not None and root is not None and passage is not None  # noqa: PT018
+    call.site = user_site(frame)
     if call.phase == FORWARD:
         _drawn_before(recorder, call, is_root)
+    if is_root and passage.is_first:
+        recorder.changed_weights(root, passage.micro_batch, call.site)
     if not info.wanted:
         return
-    call.site = user_site(frame)
     name = (root.name, info.fqn, info.kind)
     flags = FLAG_RECOMPUTE if call.phase == RECOMPUTE else 0
     for slot, leaf in _arguments(args, frame):
@@ -284,7 +294,8 @@ def _drawn_before(recorder: Recorder, call: _Call, is_root: bool) -> None:
     if drawer.info is None or drawer.root is None or drawer.passage is None:
         drawer = call
     assert drawer.info is not None and drawer.root is not None and drawer.passage is not None  # noqa: PT018
-    recorder.torch_moved(drawer.info, drawer.root.name, drawer.passage.micro_batch, drawer.call)
+    # On entry to a root always: a generator that moved elsewhere must not look like a module that computes otherwise.
+    recorder.torch_moved(drawer.info, drawer.root.name, drawer.passage.micro_batch, drawer.call, always=is_root)
 
 
 def _arguments(args: Any, frame: FrameType) -> list[tuple[str, Any]]:
@@ -351,6 +362,7 @@ def _interrupted(recorder: Recorder, call: _Call) -> None:
     if call.transparent or call.root is None or call.info is None or call.phase == RECOMPUTE:
         return
     recorder.count("module calls ended by an exception")
+    recorder.cut_short = FLAG_PARTIAL
 
 
 def _keep_compile_quiet(patches: Patches) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -29,9 +30,17 @@ def local_variables(frame: FrameType) -> Iterator[dict[str, Any]]:
     finally:
         # The frame, we and this call hold it: a fourth reference is the script's.
         if _SNAPSHOTS and frame.f_code.co_flags & inspect.CO_OPTIMIZED and sys.getrefcount(variables) <= 3:
-            code = frame.f_code
-            for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
-                variables.pop(name, None)  # of the snapshot only: the function's variables live elsewhere
+            names = _names(frame.f_code)
+            if variables.keys() <= names:
+                variables.clear()  # the snapshot only: the function's variables live elsewhere
+            else:
+                for name in names:
+                    variables.pop(name, None)
+
+
+@functools.lru_cache(maxsize=512)
+def _names(code: CodeType) -> frozenset[str]:
+    return frozenset((*code.co_varnames, *code.co_cellvars, *code.co_freevars))
 
 
 _NOT_THE_USERS = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import pty
 import selectors
@@ -71,7 +72,7 @@ def run_command(
         except OSError as error:
             raise CommandError(f"cannot start {command[0]}: {error.strerror or error}") from error
         streams.close_child_ends()
-        with _signals(process):
+        with _signals(process, streams.resized):
             _relay(process, streams, copy, progress)
             status = process.wait()
     return 128 - status if status < 0 else status
@@ -87,6 +88,8 @@ class _Streams:
     def __init__(self) -> None:
         self.sources: dict[int, int] = {}
         """Our end of each stream to the descriptor it is passed on to."""
+        self.resized: Callable[[], None] | None = None
+        """Gives the command's terminal the size that ours has now; None where it has none."""
         terminal = None
         ends = []
         for target in (1, 2):
@@ -96,6 +99,7 @@ class _Streams:
             elif terminal is None:
                 read, write = terminal = _open_terminal(target)
                 self.sources[read] = target
+                self.resized = functools.partial(_copy_size, target, read)
             else:  # one terminal for both keeps their order
                 write = os.dup(terminal[1])
             ends.append(write)
@@ -130,10 +134,14 @@ def _open_terminal(like: int) -> tuple[int, int]:
     modes = termios.tcgetattr(slave)
     modes[1] &= ~termios.OPOST
     termios.tcsetattr(slave, termios.TCSANOW, modes)
-    with contextlib.suppress(OSError):
-        size = fcntl.ioctl(like, termios.TIOCGWINSZ, b"\0" * 8)
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, size)
+    _copy_size(like, master)
     return master, slave
+
+
+def _copy_size(source: int, target: int) -> None:
+    with contextlib.suppress(OSError):
+        size = fcntl.ioctl(source, termios.TIOCGWINSZ, b"\0" * 8)
+        fcntl.ioctl(target, termios.TIOCSWINSZ, size)
 
 
 def _has_terminal() -> bool:
@@ -141,7 +149,7 @@ def _has_terminal() -> bool:
 
 
 @contextmanager
-def _signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def _signals(process: subprocess.Popen[bytes], resized: Callable[[], None] | None) -> Iterator[None]:
     """Let Ctrl-C be the script's business, and hand on what is sent to us alone."""
     from_terminal = {signal.SIGINT, signal.SIGQUIT} if _has_terminal() else set()
 
@@ -153,6 +161,8 @@ def _signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
     # Handlers, not SIG_IGN: the command would inherit that, as would everything it starts.
     old = {number: signal.signal(number, forward) for number in FORWARDED}
+    if resized is not None:  # the script has the signal from our terminal; what it asks for is the size of its own
+        old[signal.SIGWINCH] = signal.signal(signal.SIGWINCH, lambda *_: resized())
     try:
         yield
     finally:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import multiprocessing
 import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -30,6 +31,7 @@ from bisect_diverge.record.leaving import leave_together
 from bisect_diverge.record.names import ModuleInfo, Names, Root, unwrap, variable_of
 from bisect_diverge.record.settings import VARIABLE, Settings
 from bisect_diverge.record.steps import Pass, Steps
+from bisect_diverge.record.weights import Weights
 from bisect_diverge.store.schema import rank_path
 from bisect_diverge.store.writer import RunWriter
 
@@ -70,11 +72,14 @@ class Recorder:
         self.steps = Steps(settings.options.steps, self._new_step)
         self.names = Names()
         self.edges = Edges()
+        self._weights = Weights()
         self.coverage: dict[str, int] = {}
         self.notes: list[str] = []
         self.roots: list[Root] = []
         self.passes: list[tuple[Root, Pass]] = []
         """Training passes that ended in this step, in order."""
+        self.cut_short = 0
+        """`Flag.PARTIAL` from a forward that an exception ended to the end of the step, else 0."""
         self._writer: RunWriter | None = None
         self._pending: list[Callable[[], None]] = []
         self._pending_bytes = 0
@@ -146,7 +151,7 @@ class Recorder:
             taken.dtype,
             writer.shape(taken.shape),
             writer.site(site),
-            taken.flags | flags,
+            taken.flags | flags | self.cut_short,
             taken.value,
             -1 if tensor is None else self.edges.source(tensor),
             taken.data if self._full else None,
@@ -206,10 +211,10 @@ class Recorder:
             self._generators_seen = True
             self.generators(0)
 
-    def torch_moved(self, info: ModuleInfo, root: str, micro_batch: int, call: int) -> None:
-        """Record torch's CPU generator under a module if it moved since it was last read."""
+    def torch_moved(self, info: ModuleInfo, root: str, micro_batch: int, call: int, *, always: bool = False) -> None:
+        """Record torch's CPU generator under a module if it moved since it was last read, or always."""
         taken = capture(torch.default_generator.get_state())
-        if taken.digest != self._torch_state:
+        if always or taken.digest != self._torch_state:
             self._torch_state = taken.digest
             self.add(RNG, micro_batch, (root, info.fqn, info.kind), call, "torch.cpu", taken, info=info)
 
@@ -236,7 +241,33 @@ class Recorder:
     def _initial(self, root: Root) -> None:
         for fqn, slot, tensor in root.tensors():
             if root.wants(fqn):
-                self.add(INIT, NO_PASS, (root.name, fqn, ""), 0, slot, tensor)
+                self.add_weight(INIT, NO_PASS, (root.name, fqn, ""), 0, slot, tensor)
+
+    def add_weight(
+        self,
+        phase: int,
+        micro_batch: int,
+        name: tuple[str, str, str],
+        call: int,
+        slot: str,
+        tensor: torch.Tensor,
+        *,
+        site: str = "",
+        flags: int = 0,
+    ) -> None:
+        """Record a parameter or buffer and remember its bits."""
+        taken = capture(tensor)
+        self.add(phase, micro_batch, name, call, slot, taken, site=site, flags=flags)
+        self._weights.note(tensor, taken.digest)
+
+    def changed_weights(self, root: Root, micro_batch: int, site: str) -> None:
+        """Record what was changed, outside of an update, since it was last recorded."""
+        for fqn, slot, tensor in root.tensors():
+            if root.wants(fqn):
+                taken = capture(tensor)
+                if self._weights.changed(tensor, taken.digest):
+                    self.add(FORWARD, micro_batch, (root.name, fqn, ""), 0, slot, taken, site=site)
+                self._weights.note(tensor, taken.digest)
 
     # -- the file ----------------------------------------------------------------------------------------------
 
@@ -276,7 +307,7 @@ class Recorder:
     def _create(self, rank: int) -> RunWriter:
         options = self.settings.options
         keep = options.keep_bytes if options.capture is Capture.FULL else 0
-        for occurrence in range(10_000):
+        for occurrence in range(1 if _is_helper() else 0, 10_000):
             path = rank_path(Path(self.settings.run), rank, occurrence)
             try:
                 return RunWriter(
@@ -305,6 +336,7 @@ class Recorder:
             self._leave()
         self.edges.clear()
         self.passes.clear()
+        self.cut_short = 0
         writer = self._writer
         if writer is None:
             return
@@ -410,20 +442,40 @@ class Recorder:
                 traceback.print_exception(error)
 
 
-@contextmanager
-def quiet(recorder: Recorder, where: str) -> Iterator[None]:
-    """Do our work unseen: no error, no warning, no dispatch through the user's modes and classes, under the lock."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(recorder.lock)
-        stack.enter_context(torch._C.DisableTorchFunctionSubclass())  # a subclass may count or refuse what we ask it
+class quiet:  # noqa: N801 - used like a function; a class because a generator costs three times as much, each call
+    """Do our work unseen: no error, no warning, no dispatch through the user's modes and classes, under the lock.
+
+    Args:
+        recorder: Gets the errors.
+        where: What was being recorded, for the note of an error.
+    """
+
+    __slots__ = ("_guards", "_recorder", "_where")
+
+    def __init__(self, recorder: Recorder, where: str) -> None:
+        self._recorder = recorder
+        self._where = where
+
+    def __enter__(self) -> None:
+        self._recorder.lock.acquire()
+        # A subclass may count or refuse what we ask it; a mode may as well.
+        self._guards: list[Any] = [torch._C.DisableTorchFunctionSubclass()]
         if torch._C._len_torch_dispatch_stack():
-            stack.enter_context(_no_modes())
+            self._guards.append(_no_modes())
         if torch._C._len_torch_function_stack():
-            stack.enter_context(torch._C.DisableTorchFunction())
+            self._guards.append(torch._C.DisableTorchFunction())
+        for guard in self._guards:
+            guard.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> bool:
         try:
-            yield
-        except Exception as error:
-            recorder.trouble(where, error)
+            while self._guards:
+                self._guards.pop().__exit__(None, None, None)
+            if isinstance(error, Exception):
+                self._recorder.trouble(self._where, error)
+        finally:
+            self._recorder.lock.release()
+        return error is None or isinstance(error, Exception)
 
 
 def _no_modes() -> AbstractContextManager[Any]:
@@ -440,6 +492,13 @@ def _rank() -> tuple[int, int]:
         return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     except ValueError:
         return 0, 1
+
+
+def _is_helper() -> bool:
+    """Whether this is a child of multiprocessing that is no rank: the plain name is left to its parent."""
+    distributed = sys.modules.get("torch.distributed")
+    initialized = distributed is not None and distributed.is_available() and distributed.is_initialized()
+    return multiprocessing.parent_process() is not None and not initialized and "RANK" not in os.environ
 
 
 def _leave_environment(settings: Settings) -> None:
@@ -497,3 +556,4 @@ def human_bytes(count: int) -> str:
 FLAG_HOOKED = int(Flag.HOOKED)
 FLAG_RECOMPUTE = int(Flag.RECOMPUTE)
 FLAG_SKIPPED = int(Flag.SKIPPED)
+FLAG_PARTIAL = int(Flag.PARTIAL)

@@ -20,6 +20,11 @@ class Pass:
         self.recomputed: dict[str, int] = defaultdict(int)
         """FQN to the number of recomputed calls so far."""
 
+    @property
+    def is_first(self) -> bool:
+        """Whether it is the first of its sort in the step: the one that finds what was changed before it."""
+        return self.micro_batch in (0, -2)
+
     def call(self, fqn: str) -> int:
         """Return the number of a new call."""
         number = self.calls[fqn]

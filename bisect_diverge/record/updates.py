@@ -139,7 +139,10 @@ class Updates:
     def _results(self, optimizer: torch.optim.Optimizer, known: _Known, flags: int) -> None:
         parameters = list(self._parameters(optimizer, known))
         for parameter, fqn in parameters:
-            self._row(known, fqn, "param", parameter, flags)
+            name = (known.name, fqn, "")
+            self._recorder.add_weight(
+                OPTIMIZER, NO_PASS, name, known.calls, "param", parameter, site=known.site, flags=flags
+            )
         for parameter, fqn in parameters:
             state = optimizer.state.get(parameter)
             for key, value in state.items() if state else ():
@@ -157,7 +160,7 @@ class Updates:
             root.passed = False
             for fqn, slot, tensor in root.tensors():
                 if slot == "buffer" and root.wants(fqn):
-                    self._recorder.add(OPTIMIZER, NO_PASS, (root.name, fqn, ""), 0, "buffer", tensor, site=site)
+                    self._recorder.add_weight(OPTIMIZER, NO_PASS, (root.name, fqn, ""), 0, slot, tensor, site=site)
 
     # -- names -------------------------------------------------------------------------------------------------
 

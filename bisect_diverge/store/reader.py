@@ -109,6 +109,11 @@ class RunFile:
         """Number of steps that have rows: one more than the last step; 0 for an empty recording."""
         return int(self.events["step"].max()) + 1 if len(self.events) else 0
 
+    @property
+    def step_count(self) -> int:
+        """Number of steps that have rows; fewer than `steps` where ``--steps`` left some out."""
+        return int(np.count_nonzero(np.bincount(self.events["step"]))) if len(self.events) else 0
+
     def address(self, row: int) -> Address:
         """Return the address of a row."""
         event = self.events[row]
@@ -246,7 +251,7 @@ class Run:
         """Recordings of further processes of the same rank; not compared."""
         for file in self._files():
             match = _RANK_FILE.fullmatch(file.name)
-            if match and match[2]:
+            if match and match[2] and self.path.is_dir():
                 self.extra.append(file)
                 continue
             opened = RunFile(file)

@@ -131,8 +131,9 @@ class RunWriter:
         self._closing = False
 
         # "x": an existing run is never overwritten; two ranks that claim one path collide here, not in the data.
+        # No locks: they fail on some network file systems, and nobody else opens this path for writing.
         # No chunk cache: we write large pieces once, and the cache would copy each of them (3 times slower here).
-        self._file = h5py.File(path, "x", libver=("v110", "v110"), rdcc_nbytes=0)
+        self._file = h5py.File(path, "x", libver=("v110", "v110"), rdcc_nbytes=0, locking=False)
         try:
             schema.create(self._file, digest_algorithm, SCHEMA)
             self._data = {e.code: self._file[schema.pool_name(e)] for e in schema.POOLED}
@@ -269,6 +270,12 @@ class RunWriter:
                 if exit_status is not None:
                     self._status_row["exit_status"] = exit_status
                 self._file["status"][0] = self._status_row
+                self._file.flush()  # closing then only clears a flag
+        except (OSError, RuntimeError) as error:
+            self.error = error
+        try:
+            if self.error is not None:
+                self._detach()  # the file stays as it was last flushed whole: closing would write parts of the rest
             self._file.close()
         except (OSError, RuntimeError) as error:
             self.error = self.error or error
@@ -276,9 +283,13 @@ class RunWriter:
     def abandon(self) -> None:
         """Make sure that a forked child can never write into its parent's file."""
         self._closing = True
+        self._detach()
+
+    def _detach(self) -> None:
+        """Let HDF5 write into nothing from here on: this process's descriptor only, whoever else has the file."""
         handle = self._file.id.get_vfd_handle()
         null = os.open(os.devnull, os.O_RDWR)
-        os.dup2(null, handle)  # the child's copy only: the parent's descriptor and its lock stay as they are
+        os.dup2(null, handle)
         os.close(null)
 
     def _intern(self, table_name: str, text: str) -> int:

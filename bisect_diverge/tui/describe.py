@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
+from bisect_diverge.model.divergence import ElementStatistics
 from bisect_diverge.model.elements import shape_text
 from bisect_diverge.model.record import Flag
 from bisect_diverge.numerics.summary import Summary
@@ -95,7 +96,7 @@ def values(row: Row, found: Values, width: int) -> list[Content]:
     if note:
         out += [Content(""), Content(note)]
     if found.statistics is not None and found.statistics.differing:
-        out += [Content(""), *_elements(found)]
+        out += [Content(""), *_elements(found, width)]
     return out
 
 
@@ -136,7 +137,7 @@ def _parts(summary: Summary | None) -> list[_Part]:
 def _text(part: _Part, digits: int) -> str:
     """Return the numbers of a line; empty where there are none, ``-`` for one that does not exist."""
     return " / ".join(
-        "-" if value is None else words.count(value) if isinstance(value, int) else f"{value:.{digits}g}"
+        "-" if value is None else words.compact(value, 6) if isinstance(value, int) else f"{value:.{digits}g}"
         for value in part
     )
 
@@ -148,20 +149,39 @@ def _missing(row: Row, found: Values) -> str:
     return f"only a digest was kept in {' and '.join(missing)}" if missing else ""
 
 
-def _elements(found: Values) -> list[Content]:
+def _elements(found: Values, width: int) -> list[Content]:
     statistics = found.statistics
     if statistics is None:
         return []
-    text = f"{words.count(statistics.differing)} of {words.plural(statistics.numel, 'element')} differ"
-    out = [Content(text), Content(f"the first at {list(statistics.first_index)}")]
+    out = [Content(_differing(statistics, width)), Content(f"the first at {list(statistics.first_index)}")]
+    if statistics.max_ulp:
+        out.append(Content(f"at most {words.compact(statistics.max_ulp, width - 12)} ULP"))
     if statistics.max_abs is not None:
         relative = "" if statistics.max_rel is None else f"   relative ≤ {statistics.max_rel:.2g}"
         out.append(Content(f"|Δ| ≤ {statistics.max_abs:.2g}{relative}"))
     if found.histogram:
-        out.append(Content("ULP  " + "  ".join(f"{label}: {words.count(n)}" for label, n in found.histogram)))
+        out += _packed("ULP", [f"{label}: {words.compact(n, 7)}" for label, n in found.histogram], width)
     if statistics.signature:
         out.append(Content(f"pattern: {words.plain(statistics.signature)}?"))
     return out
+
+
+def _differing(found: ElementStatistics, width: int) -> str:
+    """Return how many elements differ, no number broken at the end of a line."""
+    text = f"{words.count(found.differing)} of {words.plural(found.numel, 'element')} differ"
+    if len(text) <= width:
+        return text
+    return f"{words.compact(found.differing, 7)} of {words.compact(found.numel, 7)} differ"
+
+
+def _packed(head: str, parts: Sequence[str], width: int) -> list[Content]:
+    """Return parts after a head, as many on a line as it holds; none is broken."""
+    blank, lines = " " * len(head), [head]
+    for part in parts:
+        if len(lines[-1]) + 2 + len(part) > width and lines[-1].strip() not in ("", head):
+            lines.append(blank)
+        lines[-1] += f"  {part}"
+    return [Content(line) for line in lines]
 
 
 def _table(rows: list[_Cells], width: int) -> list[Content]:

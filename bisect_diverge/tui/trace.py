@@ -77,6 +77,19 @@ class Trace:
         place = min(int(np.searchsorted(self.rows, index)), len(self.rows) - 1)
         return int(np.searchsorted(self._first, place, side="right")) - 1
 
+    def nearest(self, index: int, step: NDArray[np.int32]) -> int:
+        """Return the line that shows a record, or the nearest one, of the same step if it has one; -1: no line.
+
+        Args:
+            index: The record.
+            step: int32[n], step of every record.
+        """
+        if not len(self):
+            return -1
+        after = int(np.searchsorted(self.rows, index))
+        sides = [int(self.rows[place]) for place in (after, after - 1) if 0 <= place < len(self.rows)]
+        return self.line_of(min(sides, key=lambda row: (abs(int(step[row] - step[index])), abs(row - index))))
+
     def include(self, mask: NDArray[np.bool_] | None) -> None:
         """Show only the records of a mask; None: all."""
         self._included = mask

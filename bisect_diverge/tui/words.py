@@ -10,7 +10,7 @@ from rich.cells import cell_len, set_cell_size
 
 from bisect_diverge.model.address import Address, Phase
 from bisect_diverge.model.divergence import ElementStatistics
-from bisect_diverge.model.elements import shape_text
+from bisect_diverge.model.elements import shape_text, short_type
 from bisect_diverge.model.record import TensorRecord
 from bisect_diverge.tui import states
 from bisect_diverge.tui.records import Row
@@ -28,6 +28,12 @@ SHORT_PHASE = {
 
 SEPARATOR = " · "
 
+ANY_ROOM = 10_000
+"""Cells where there is no limit: exported files."""
+
+_NAME = 12
+"""Cells of a name that a long slot leaves to it."""
+
 
 def plain(text: str) -> str:
     """Return text without anything a terminal would act on: escapes, bidirectional marks, lone surrogates."""
@@ -37,6 +43,15 @@ def plain(text: str) -> str:
 def count(number: int) -> str:
     """Return a count with its thousands apart: ``49 152``."""
     return f"{number:,}".replace(",", " ")
+
+
+def compact(number: int, room: int) -> str:
+    """Return a count in at most that many cells if it can be had: ``49 152``, else ``4.9e4``."""
+    exact = count(number)
+    if len(exact) <= room:
+        return exact
+    digits, _, power = f"{number:.1e}".partition("e")
+    return f"{digits}e{int(power)}"
 
 
 def plural(number: int, word: str, words: str = "") -> str:
@@ -60,13 +75,49 @@ def shorten_left(text: str, width: int) -> str:
     """Return text in at most that many cells, cut at its start with ``…``, between two names if possible."""
     if cell_len(text) <= width:
         return text
-    tail = text
-    while tail and cell_len(tail) > width - 1:
-        tail = tail[1:]
-    joint = re.search(r"[.:](?=.)", tail)
-    if joint is not None and joint.start() <= len(tail) // 2:
+    tail = _tail(text, width - 1)
+    joint = re.search(r"[.:/](?=.)", tail)
+    if joint is not None and joint.start() <= len(tail) // 2 and not _tells(text, tail, joint.start()):
         tail = tail[joint.end() :]
     return f"…{tail}" if width > 0 else ""
+
+
+def _tail(text: str, width: int) -> str:
+    """Return the end of a text, at most that many cells."""
+    while text and cell_len(text) > width:
+        text = text[1:]
+    return text
+
+
+def _tells(text: str, tail: str, end: int) -> bool:
+    """Return whether what is left of a cut name tells it from its neighbours: all of it, or its whole number."""
+    before = text[: len(text) - len(tail)][-1:]
+    number = re.search(r"\d+$", tail[:end])
+    return before in set(".:/") or (number is not None and (number.start() > 0 or not before.isdigit()))
+
+
+def shorten_slot(slot: str, width: int) -> str:
+    """Return a slot in at most that many cells: without ``state.``, then cut in its middle."""
+    if cell_len(slot) <= width:
+        return slot
+    bare = slot.removeprefix("state.")
+    if bare != slot and cell_len(bare) < width:
+        return f"…{bare}"
+    head = max(0, width - 1) // 2
+    return f"{set_cell_size(bare, head)}…{_tail(bare, width - 1 - head)}" if width > 0 else ""
+
+
+def shorten_both(a: str, b: str, room: int) -> tuple[str, str]:
+    """Return two texts that fit the room together, cut at their starts; a short one leaves its cells to the other."""
+    half = room // 2
+    for_a = max(half, room - cell_len(b))
+    short_a = shorten_left(a, for_a)
+    return short_a, shorten_left(b, max(half, room - cell_len(short_a)))
+
+
+def first_that_fits(room: int, *texts: str) -> str:
+    """Return the first text that fits, else the last."""
+    return next((text for text in texts if cell_len(text) <= room), texts[-1])
 
 
 def name_of(address: Address) -> str:
@@ -101,27 +152,39 @@ def type_of(record: TensorRecord) -> str:
     return shape_text(record.dtype, record.shape)
 
 
-def difference_of(a: TensorRecord, b: TensorRecord, found: ElementStatistics | None) -> str:
-    """Return in few characters how two records differ, as far as it is known."""
+def difference_of(a: TensorRecord, b: TensorRecord, found: ElementStatistics | None, room: int = ANY_ROOM) -> str:
+    """Return in few characters how two records differ, as far as it is known: numbers and units fit the room."""
     if (a.dtype, a.shape) != (b.dtype, b.shape):
-        return f"{shape_text(a.dtype, a.shape)} → {shape_text(b.dtype, b.shape)}"
+        return first_that_fits(room, f"{_shape(a)} → {_shape(b)}", _kinds(a, b))
     if found is not None and found.max_ulp is not None and found.max_ulp > 0:
-        return f"{count(found.max_ulp)} ULP"
+        return f"{compact(found.max_ulp, room - 4)} ULP"
     if found is not None:
-        return f"{count(found.differing)} of {count(found.numel)}"
+        short = f"{compact(found.differing, (room - 4) // 2)} of {compact(found.numel, (room - 4) // 2)}"
+        return first_that_fits(room, f"{count(found.differing)} of {count(found.numel)}", short)
     if type_of(a) != type_of(b):
-        return f"{type_of(a)} → {type_of(b)}"
-    return shape_text(a.dtype, a.shape)
+        return first_that_fits(room, f"{type_of(a)} → {type_of(b)}", f"Δ {b.value - a.value:.2g}")
+    return _shape(a)
 
 
-def detail_of(row: Row, found: ElementStatistics | None) -> str:
-    """Return the last column of a row."""
+def _shape(record: TensorRecord) -> str:
+    return shape_text(record.dtype, record.shape)
+
+
+def _kinds(a: TensorRecord, b: TensorRecord) -> str:
+    """Return how two records differ before their elements do, in few characters."""
+    if a.dtype == b.dtype:
+        return "other shape"
+    return f"{short_type(a.dtype)} → {short_type(b.dtype)}"
+
+
+def detail_of(row: Row, found: ElementStatistics | None, room: int = ANY_ROOM) -> str:
+    """Return the last column of a row, which has that many cells."""
     if row.problem:
         return plain(row.problem)
     if row.state in (states.ONLY_A, states.ONLY_B, states.IGNORED):
         return states.LOOKS[row.state].word
     if row.state == states.DIFFERS and row.a is not None and row.b is not None:
-        return difference_of(row.a, row.b, found)
+        return difference_of(row.a, row.b, found, room)
     return "" if row.record is None else type_of(row.record)
 
 
@@ -151,7 +214,7 @@ class Layout:
 
     @property
     def slot(self) -> int:
-        """Width of the slot."""
+        """Width of the slot; a longer one takes cells from the name."""
         return 14 if self.width >= 66 else 12
 
     @property
@@ -163,11 +226,18 @@ class Layout:
         """Return glyph and rest of a row, the rest padded to the layout's width."""
         glyph = states.LOOKS[row.state].glyph
         record = row.record
-        detail = detail_of(row, found)
+        detail = detail_of(row, found, self.detail)
         if record is None:
             return glyph, fit(f"record {row.index} of the trace: {detail}", self.width - 4)
         address = record.address
-        name, slot = shorten_left(name_of(address), self.name), fit(slot_of(address), self.slot)
         place = fit(step_of(address, ranks=ranks), self.step)
-        rest = f"{SHORT_PHASE[address.phase]:<4} {place} {fit(name, self.name)} {slot} {detail}"
+        rest = f"{SHORT_PHASE[address.phase]:<4} {place} {self._name_and_slot(address)} {detail}"
         return glyph, fit(rest, self.width - 4)
+
+    def _name_and_slot(self, address: Address) -> str:
+        """Return both in the cells they share: the name is cut first, at its start."""
+        room = self.name + self.slot
+        slot = shorten_slot(slot_of(address), max(self.slot, room - _NAME))
+        slot = fit(slot, max(self.slot, cell_len(slot)))
+        left = room - cell_len(slot)
+        return f"{fit(shorten_left(name_of(address), left), left)} {slot}"

@@ -108,16 +108,37 @@ def test_elements(row: Row) -> None:
     histogram = (("0", 487), ("1", 0), ("2-3", 25))
     lines = text(describe.values(row, Values(SUMMARY, SUMMARY, statistics, histogram), 46))
 
-    assert lines[-5:] == [
+    assert lines[-6:] == [
         "25 of 512 elements differ",
         "the first at [0, 1, 2]",
+        "at most 2 ULP",
         "|Δ| ≤ 2.4e-07   relative ≤ 3e-07",
         "ULP  0: 487  1: 0  2-3: 25",
         "pattern: reduction-order?",
     ]
-    bare = replace(statistics, max_abs=None, signature="")
+    bare = replace(statistics, max_abs=None, max_ulp=None, signature="")
     lines = text(describe.values(row, Values(SUMMARY, SUMMARY, bare, ()), 46))
     assert lines[-1] == "the first at [0, 1, 2]"
+
+
+def test_numbers_of_elements_fit_the_pane(row: Row) -> None:
+    """Large ones become compact; no line is broken inside a number."""
+    found = FakeComparison().statistics(260)
+    assert found is not None
+    statistics = replace(found, max_ulp=2**63, differing=1_234_567_890, numel=12_345_678_901)
+    histogram = tuple((label, 1_234_567_890) for label in ("0", "1", "2-3", "4-15", "16+"))
+    many = replace(SUMMARY, nan=1_234_567)
+    lines = text(describe.values(row, Values(many, SUMMARY, statistics, histogram), 34))
+
+    assert all(len(line) <= 36 for line in lines)
+    assert "1.2e9 of 1.2e10 differ" in lines
+    assert "at most 9.2e18 ULP" in lines
+    assert "nan/inf 1.2e6 / 1   0 / 1       ≠" in lines
+    assert [line for line in lines if "1.2e9" in line and ":" in line] == [
+        "ULP  0: 1.2e9  1: 1.2e9",
+        "     2-3: 1.2e9  4-15: 1.2e9",
+        "     16+: 1.2e9",
+    ]
 
 
 def test_long_data_flows_say_what_they_leave_out(comparison: FakeComparison) -> None:

@@ -113,6 +113,30 @@ async def test_steps_and_micro_batches() -> None:
         assert "no step after this" in remarks(pilot)
 
 
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (120, 40)], ids=str)
+async def test_a_jump_leaves_room_below_the_cursor(size: tuple[int, int]) -> None:
+    """What a key leads to stands near the top third, not on the last line; what is in sight does not scroll."""
+    async with walking(FakeComparison(1200, first=260, every=1000), size) as pilot:
+        trace = screen(pilot).trace_list
+        await press(pilot, "n")
+        assert trace.scroll_offset.y == 0
+        for keys_pressed in (["s"], ["s"], ["m"], ["m"], ["M"], ["S"], ["G", "S"], ["g", "pagedown", "s"]):
+            await press(pilot, *keys_pressed)
+            assert trace.cursor - trace.scroll_offset.y <= trace.size.height // 2, keys_pressed
+        await press(pilot, "G", "f", "G", "g", "s", "G", "f")
+        assert trace.cursor == 3
+        await press(pilot, "G", "pageup", "slash", *"wte", "enter", "N")
+        assert trace.cursor - trace.scroll_offset.y <= trace.size.height // 2
+
+
+async def test_a_search_shows_what_follows_a_match() -> None:
+    """A match out of sight comes near the top third, also where a fold hid it."""
+    async with walking(FakeComparison(600, first=500), (80, 24)) as pilot:
+        trace = screen(pilot).trace_list
+        await press(pilot, "g", "slash", *"lm_head", "enter", "n", "n", "n")
+        assert trace.cursor - trace.scroll_offset.y <= trace.size.height // 2
+
+
 async def test_data_flow() -> None:
     """The brackets follow the data flow, first of all to a record that differs; folded ones are unfolded."""
     async with walking(FakeComparison(400), (80, 24)) as pilot:
@@ -162,6 +186,45 @@ async def test_phases() -> None:
             assert {glyph} == {line[4:8].strip() for line in text.splitlines()[7:-1] if line.strip()}
         await press(pilot, "p")
         assert "only (p)" not in text_of(pilot)
+
+
+async def test_the_phase_stays_at_the_step() -> None:
+    """Whatever a filter hides, the cursor stays at its step, and comes back to its record."""
+    async with walking(FakeComparison(800, first=130, every=1000), (80, 24)) as pilot:
+        trace, comparison = screen(pilot).trace_list, screen(pilot).comparison
+        await press(pilot, "s", "s", "s", "j", "j", "j")
+        index, step = trace.index, int(comparison.step[trace.index])
+        assert step == 4
+        for _ in range(5):
+            await press(pilot, "p")
+            assert f"trace · step {step} " in text_of(pilot)
+            assert f"↑ step {step}" in text_of(pilot)
+        await press(pilot, "p")
+        assert index == trace.index
+
+
+async def test_a_phase_that_folds_to_one_line_keeps_the_step() -> None:
+    """The stretch may begin in the first step; the cursor still stands for the record it came from."""
+    odd = dict.fromkeys((126 * n for n in range(7)), states.EQUAL)
+    async with walking(FakeComparison(800, first=0, every=1000, states_at=odd), (80, 24)) as pilot:
+        trace = screen(pilot).trace_list
+        await press(pilot, "s", "s", "s", "j", "p")
+        assert trace.line.folded
+        assert "trace · step 3 " in text_of(pilot)
+        await press(pilot, "space")
+        assert int(screen(pilot).comparison.step[trace.index]) == 3
+
+
+async def test_unfolding_everything_does_not_move_the_cursor() -> None:
+    """Neither on the screen nor in the trace."""
+    async with walking(FakeComparison(1200, first=500), (80, 24)) as pilot:
+        trace = screen(pilot).trace_list
+        await press(pilot, *"nnnnnnnn")
+        before = trace.index, trace.cursor - trace.scroll_offset.y
+        await press(pilot, "d")
+        assert before == (trace.index, trace.cursor - trace.scroll_offset.y)
+        await press(pilot, "d")
+        assert before == (trace.index, trace.cursor - trace.scroll_offset.y)
 
 
 async def test_search() -> None:
@@ -254,7 +317,7 @@ async def test_a_phase_filter_never_hides_where_a_key_leads() -> None:
     """The first divergence takes the filter away; the brackets say that it is in the way; esc leaves it."""
     async with walking(FakeComparison(400), (80, 24)) as pilot:
         trace = screen(pilot).trace_list
-        await press(pilot, "p", "right_square_bracket")
+        await press(pilot, "p", "j", "right_square_bracket")
         assert any("data" in text and "p goes on" in text for text in remarks(pilot))
         await press(pilot, "slash", *"batch", "enter", "p")
         assert "forward only (p) · /batch: 0 matches" in text_of(pilot)

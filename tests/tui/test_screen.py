@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bisect_diverge.tui import states
@@ -165,6 +167,33 @@ async def test_the_mouse_does_what_keys_do() -> None:
         await pilot.click("FooterKey")
         await settle(pilot)
         assert trace.index == 260
+
+
+@pytest.mark.parametrize("size", [*SIZES, (120, 40)], ids=str)
+async def test_titles_fit(size: tuple[int, int]) -> None:
+    """Paths are cut at their starts, sentences are left out: no title is cut at its end."""
+    comparison = FakeComparison()
+    comparison.label_a = "/home/someone/experiments/transformers/2024-11/runs/base"
+    comparison.label_b = "/home/someone/experiments/transformers/2024-11/runs/t16"
+
+    async with walking(comparison, size) as pilot:
+        lines = text_of(pilot).splitlines()
+        assert "runs/base   B " in lines[0]
+        assert "runs/t16 ─" in lines[0]
+        assert not any("…─" in line for line in lines)
+        await press(pilot, "p", "p", "p")
+        assert "…─" not in text_of(pilot)
+
+
+async def test_the_last_column_is_not_under_the_scroll_bar() -> None:
+    """The unit of the largest distance that has room in the column is on the screen."""
+    comparison = FakeComparison()
+    found = comparison.statistics(260)
+    assert found is not None
+    comparison.statistics = lambda index: replace(found, max_ulp=11_947_676)  # type: ignore[method-assign]
+    for size in ((60, 15), (80, 24), (100, 30), (120, 40)):
+        async with walking(comparison, size) as pilot:
+            assert "11 947 676 ULP" in text_of(pilot)
 
 
 def luminance(colour: tuple[int, int, int]) -> float:

@@ -87,6 +87,17 @@ def test_a_filter_joins_what_it_leaves() -> None:
     assert len(trace) == 5
 
 
+def test_the_nearest_line_is_of_the_same_step() -> None:
+    """A record that a filter hides is stood for by a line of its step, else by one of the nearest step."""
+    step = np.array([0, 0, 1, 1, 1, 5])
+    for shown_ones, index, line in (([1, 2, 5], 3, 1), ([1, 4, 5], 3, 1), ([1, 5], 3, 0), ([5], 0, 0), ([0], 5, 0)):
+        trace = build("≠≠≠≠≠≠")
+        trace.include(np.isin(np.arange(6), shown_ones))
+        assert trace.nearest(index, step) == line
+    trace.include(np.zeros(6, bool))
+    assert trace.nearest(3, step) == -1
+
+
 def test_everything_shows_when_nothing_folds() -> None:
     """`d` takes all folds away and brings them back."""
     trace = build("===≠==")

@@ -43,6 +43,10 @@ RECORD = TensorRecord(
         ("model:h.10.attn.c_proj", 21, "…h.10.attn.c_proj"),
         ("model:h.10.attn.c_proj", 14, "…attn.c_proj"),
         ("model:h.10.attn.c_proj", 5, "…proj"),
+        ("optimizer:head.weight", 12, "…head.weight"),
+        ("model:norm1.running_mean", 16, "…m1.running_mean"),
+        ("model:norm12.running_mean", 15, "…running_mean"),
+        ("/home/someone/runs/base", 12, "…runs/base"),
         ("averyverylongname", 6, "…gname"),
         ("模型.模型.层", 6, "…层"),
         ("a.b", 0, ""),
@@ -61,6 +65,61 @@ def test_everything_fits(text: str, width: int) -> None:
     assert cell_len(words.fit(clean, width)) == width
     assert cell_len(words.shorten_left(clean, width)) <= width
     assert clean.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("slot", "width", "expected"),
+    [
+        ("output.0", 12, "output.0"),
+        ("state.exp_avg", 13, "state.exp_avg"),
+        ("state.exp_avg", 12, "…exp_avg"),
+        ("state.exp_avg_sq", 12, "…exp_avg_sq"),
+        ("state.momentum_buffer", 12, "momen…buffer"),
+        ("input.attention_mask", 12, "input…n_mask"),
+        ("output.attention_mask", 12, "outpu…n_mask"),
+        ("input.attention_mask", 0, ""),
+    ],
+)
+def test_slots_are_cut_in_their_middle(slot: str, width: int, expected: str) -> None:
+    """Where a slot starts and where it ends both tell it from others; `state.` does not."""
+    assert words.shorten_slot(slot, width) == expected
+
+
+@given(st.text(max_size=40), st.integers(0, 30))
+def test_short_slots_fit(slot: str, width: int) -> None:
+    """Whatever the slot."""
+    assert cell_len(words.shorten_slot(words.plain(slot), width)) <= width
+
+
+@pytest.mark.parametrize("width", [59, 71, 79])
+def test_slots_of_an_optimizer_look_different(width: int) -> None:
+    """The name is cut before the slot, so that the two moments of Adam are told apart at every width."""
+    rests = []
+    for slot in ("state.exp_avg", "state.exp_avg_sq", "state.max_exp_avg_sq"):
+        address = replace(RECORD.address, root="optimizer", fqn="h.10.attn.c_proj.weight", call=0, slot=slot)
+        record = replace(RECORD, address=address)
+        rests.append(words.Layout(width, 5).cells(Row(0, states.EQUAL, record, record), None, ranks=False)[1])
+
+    assert len(set(rests)) == 3
+    assert all(cell_len(rest) == width - 4 and "weight " in rest for rest in rests)
+    assert "exp_avg_sq" in rests[1]
+    assert "max_exp_avg_sq" in rests[2]
+
+
+@pytest.mark.parametrize(
+    ("number", "room", "expected"),
+    [(0, 1, "0"), (49_152, 6, "49 152"), (49_152, 5, "4.9e4"), (1_671_430_144, 12, "1.7e9"), (2**63, 7, "9.2e18")],
+)
+def test_numbers_are_exact_where_they_fit(number: int, room: int, expected: str) -> None:
+    """Else two digits and the power of ten."""
+    assert words.compact(number, room) == expected
+
+
+def test_two_paths_share_the_room() -> None:
+    """A short one leaves its cells to the long one; both are cut at their starts."""
+    assert words.shorten_both("a", "/long/path/runs/b", 18) == ("a", "/long/path/runs/b")
+    assert words.shorten_both("/long/path/runs/a", "b", 18) == ("/long/path/runs/a", "b")
+    assert words.shorten_both("/long/path/runs/a", "/long/path/runs/b", 19) == ("…runs/a", "…path/runs/b")
 
 
 def test_what_a_terminal_would_act_on_is_replaced() -> None:
@@ -98,6 +157,26 @@ def test_the_last_column() -> None:
     ):
         assert words.detail_of(Row(0, state, a, b), statistics) == expected
     assert words.detail_of(Row(0, states.UNREADABLE, None, None, "cut off"), None) == "cut off"
+
+
+def test_the_last_column_keeps_its_units() -> None:
+    """Numbers become compact before their unit is cut off."""
+    found = FakeComparison().statistics(260)
+    assert found is not None
+    one = replace(RECORD, shape=(), value=2.302585092)
+    large = replace(RECORD, shape=(512, 1024, 1024))
+    for a, b, statistics, expected in (
+        (RECORD, RECORD, replace(found, max_ulp=11_947_676), "11 947 676 ULP"),
+        (RECORD, RECORD, replace(found, max_ulp=1_671_430_144), "1.7e9 ULP"),
+        (RECORD, RECORD, replace(found, max_ulp=2**63), "9.2e18 ULP"),
+        (RECORD, RECORD, replace(found, max_ulp=None, differing=20_055, numel=32_768), "2.0e4 of 3.3e4"),
+        (one, replace(one, value=2.302604), None, "Δ 1.9e-05"),
+        (RECORD, replace(RECORD, dtype="bfloat16"), None, "f32 → bf16"),
+        (RECORD, large, None, "other shape"),
+    ):
+        detail = words.detail_of(Row(0, states.DIFFERS, a, b), statistics, 14)
+        assert detail == expected
+        assert cell_len(detail) <= 14
 
 
 def test_folded_stretches() -> None:

@@ -24,15 +24,15 @@ def _chain():
 
 
 class _WhenTorchIsImported:
-    """A finder that finds nothing itself; it makes torch's own loader call us when it is done."""
+    """A finder that finds nothing itself; it makes torch's own loader call us when it is done.
+
+    It stays until torch has been imported: many libraries only ask whether there is a torch, before they import it.
+    """
 
     def find_spec(self, name, path=None, target=None):
         if name != "torch":
             return None
-        sys.meta_path.remove(self)
-        import importlib.util
-
-        spec = importlib.util.find_spec("torch")
+        spec = self._others(name, path, target)
         if spec is None or spec.loader is None:
             return spec
         loader, execute = spec.loader, spec.loader.exec_module
@@ -40,6 +40,8 @@ class _WhenTorchIsImported:
         def exec_module(module):
             execute(module)
             del loader.exec_module
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
             _start()
 
         try:
@@ -47,6 +49,14 @@ class _WhenTorchIsImported:
         except AttributeError:  # a loader with slots: torch cannot come from one today
             sys.stderr.write("bd: torch is loaded in a way that cannot be recorded\n")
         return spec
+
+    def _others(self, name, path, target):
+        for finder in list(sys.meta_path):
+            find_spec = None if finder is self else getattr(finder, "find_spec", None)
+            spec = find_spec(name, path, target) if find_spec is not None else None
+            if spec is not None:
+                return spec
+        return None
 
 
 def _start():

@@ -87,13 +87,13 @@ class Filtering(Screen[None]):
             self._show_phase(None)
 
     def _show_phase(self, phase: Phase | None) -> None:
-        index = self.trace_list.index
         self._phase = phase
         found = self._columns
         self.trace_list.trace.include(None if phase is None or found is None else found.of_phase(phase))
         if self._query:
             self._search(self._query)
-        self.trace_list.lines_changed(index)
+        self.trace_list.lines_changed()
+        self.trace_list.show_near_top()
 
     def action_search(self) -> None:
         """Ask for the words to search for."""
@@ -137,7 +137,7 @@ class Filtering(Screen[None]):
         if matches is None or not len(matches):
             self.say(f"nothing matches {text}")
             return
-        target = following(matches, self.trace_list.index - 1)
+        target = following(matches, self.trace_list.place - 1)
         self.trace_list.go_to(target if target >= 0 else int(matches[0]))
 
     def _with_columns(self, then: Callable[[Columns], None]) -> None:

@@ -32,9 +32,10 @@ class Finding(Filtering):
             inputs = await self.reader.run(lambda _: self.comparison.producers(first))
         except Exception:  # the pane says so when the cursor stands there
             return
-        index = self.trace_list.index
         self.trace_list.trace.keep(inputs)
-        self.trace_list.lines_changed(index)
+        self.trace_list.lines_changed()
+        if self.trace_list.place == first:
+            self.trace_list.show_near_top()
 
     def action_next(self) -> None:
         """Go to the next difference or match."""
@@ -52,7 +53,7 @@ class Finding(Filtering):
             return
         # A match may hide in the folded stretch that the cursor stands on.
         hidden = line.folded and matches is not None and side == "after"
-        target = which(places, line.index - 1 if hidden else line.index)
+        target = which(places, self.trace_list.place - int(hidden))
         if target < 0:
             self.say(f"no {'difference' if matches is None else 'match'} {side} this")
         else:
@@ -90,7 +91,7 @@ class Finding(Filtering):
         if target < 0:
             self.say(f"no {what} {'after' if which is following else 'before'} this")
         else:
-            self.trace_list.move_to(target)
+            self.trace_list.jump_to_group(target)
 
     def action_producer(self) -> None:
         """Follow the data flow back, to an input that differs where one does."""
@@ -113,6 +114,5 @@ class Finding(Filtering):
 
     def action_only_differing(self) -> None:
         """Fold all equal stretches, or show everything."""
-        index = self.trace_list.index
         self.trace_list.trace.show_only_differing(not self.trace_list.trace.only_differing)
-        self.trace_list.lines_changed(index)
+        self.trace_list.lines_changed()

@@ -64,7 +64,7 @@ class Taking(Screen[None]):
 
     def action_export(self) -> None:
         """Ask for the name of a file."""
-        step = int(self.comparison.step[self.trace_list.index]) if self.trace_list.index >= 0 else 0
+        step = int(self.comparison.step[self.trace_list.place]) if self.trace_list.index >= 0 else 0
         self.prompt.ask(_EXPORT, f"export to ({' '.join(export.SUFFIXES)})", f"walk-step{step}.txt")
 
     def on_prompt_answered(self, event: Prompt.Answered) -> None:

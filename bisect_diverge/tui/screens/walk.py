@@ -24,6 +24,9 @@ from bisect_diverge.tui.widgets.too_small import TooSmall
 from bisect_diverge.tui.widgets.trace_list import TraceList
 from bisect_diverge.tui.widgets.verdict_bar import VerdictBar
 
+_ONLY_DIFFERING = ("only what differs and its inputs (d)", "differing only (d)", "≠ (d)")
+"""What the title says of folded stretches, in ever fewer words."""
+
 
 class WalkScreen(Finding, Taking):
     """Walks through two compared runs.
@@ -75,14 +78,15 @@ class WalkScreen(Finding, Taking):
             self.steps.grow(step, distance)
 
     def on_resize(self, _: events.Resize) -> None:
-        """Write the current size where the screen is too small."""
+        """Write the current size where the screen is too small; fit the trace's title."""
         self.query_one(TooSmall).refresh()
+        self.call_after_refresh(self.write_title)
 
     def on_trace_list_moved(self, event: TraceList.Moved) -> None:
         """Let all parts follow the cursor."""
         line = self.trace_list.line
         if event.index >= 0:
-            self.steps.step = int(self.comparison.step[event.index])
+            self.steps.step = int(self.comparison.step[self.trace_list.place])
         self.pane.show(line)
         self.write_title()
 
@@ -93,16 +97,17 @@ class WalkScreen(Finding, Taking):
     def write_title(self) -> None:
         """Say where the trace stands and what it shows."""
         parts = ["trace"]
-        index = self.trace_list.index
-        if index >= 0:
-            row = self.records.at(index)
-            parts.append(f"step {int(self.comparison.step[index])}")
-            if row.record is not None and row.record.address.micro_batch != "-":
-                parts[-1] += f" mb {row.record.address.micro_batch}"
-        only = self.trace_list.trace.only_differing
+        place = self.trace_list.place
+        if place >= 0:
+            record = self.records.at(place).record
+            parts.append(f"step {int(self.comparison.step[place])}")
+            if record is not None and record.address.micro_batch != "-":
+                parts[-1] += f" mb {record.address.micro_batch}"
         parts += self.filters()
-        parts.append("only what differs and its inputs (d)" if only else "everything (d)")
-        self.trace_list.border_title = Content(f" {words.SEPARATOR.join(parts)} ")
+        only = self.trace_list.trace.only_differing
+        kinds = _ONLY_DIFFERING if only else ("everything (d)", "all (d)")
+        titles = [f" {words.SEPARATOR.join([*parts, kind])} " for kind in kinds]
+        self.trace_list.border_title = Content(words.first_that_fits(self.trace_list.outer_size.width - 2, *titles))
 
     def action_up(self) -> None:
         """Move one line up."""

@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from bisect_diverge.tui import growth, states
+from bisect_diverge.tui import growth, states, words
 from bisect_diverge.tui.comparison import Comparison
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
@@ -106,22 +106,35 @@ class StepBar(Widget):
         super().__init__(id="steps")
         self._steps = Steps.of(comparison)
         self._distance = np.full(len(self._steps.total), -1.0)
+        self._height: tuple[str, ...] = ("",)
 
     def on_mount(self) -> None:
         """Say which steps there are and what the glyphs mean."""
-        self._write_title("share of its records that differs")
+        self._write_title("share of its records that differs", "share that differs")
+
+    def on_resize(self) -> None:
+        """Fit the title."""
+        self._write_title(*self._height)
 
     def grow(self, step: int, distance: int) -> None:
         """Take note of the ULP distance of one more record."""
         place = step - self._steps.low
         self._distance[place] = max(self._distance[place], distance)
-        self._write_title(f"log of the largest ULP distance ({growth.RECORDS} records a step)")
+        log = "log of the largest ULP distance"
+        self._write_title(f"{log} ({growth.RECORDS} records a step)", log, "log of ULP")
         self.refresh()
 
-    def _write_title(self, height: str) -> None:
+    def _write_title(self, *heights: str) -> None:
+        """Say which steps there are and what the glyphs mean.
+
+        Args:
+            heights: What the heights mean, in ever fewer words.
+        """
+        self._height = heights
         low, size = self._steps.low, len(self._steps.total)
         span = "no steps" if not size else f"step {low}" if size == 1 else f"steps {low}–{low + size - 1}"
-        self.border_title = Content(f" {span}   = equal   ≠ differs   ▁–█ {height} ")
+        titles = [f" {span}   = equal   ≠ differs   ▁–█ {height} " for height in heights]
+        self.border_title = Content(words.first_that_fits(self.outer_size.width - 2, *titles))
 
     def render(self) -> RenderResult:
         """Return the glyphs and the marker of the cursor."""

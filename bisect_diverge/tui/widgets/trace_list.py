@@ -58,13 +58,15 @@ class TraceList(ScrollView, inherit_bindings=False):
         self._step_width = self._measure_step()
         self.cursor = 0
         """Line of the cursor."""
+        self.target = max(comparison.first, 0)
+        """Record to which the cursor was moved; folds and filters may hide it."""
         self.message = "no records"
         """What stands here when there is no line."""
 
     def on_mount(self) -> None:
         """Put the cursor on the first divergence."""
-        self.lines_changed(max(self._comparison.first, 0))
-        self.call_after_refresh(self._show_cursor, center=True)
+        self.lines_changed()
+        self.call_after_refresh(self.show_near_top)
 
     @property
     def line(self) -> Line | None:
@@ -77,11 +79,22 @@ class TraceList(ScrollView, inherit_bindings=False):
         line = self.line
         return -1 if line is None else line.index
 
-    def lines_changed(self, index: int) -> None:
-        """Take over the lines of `trace` after a change and keep the cursor on a record."""
-        self.virtual_size = Size(self.size.width, max(1, len(self.trace)))
-        self.cursor = max(0, self.trace.line_of(index))
-        self._show_cursor()
+    @property
+    def place(self) -> int:
+        """The record the cursor stands for: in a folded stretch the one it was moved to, else `index`."""
+        line = self.line
+        inside = line is not None and line.index <= self.target <= line.last
+        return self.target if inside else self.index
+
+    def lines_changed(self) -> None:
+        """Take over the lines of `trace` after a change; the cursor stays where it is, on record and screen."""
+        height = self.cursor - round(self.scroll_offset.y)
+        self.virtual_size = Size(self._width, max(1, len(self.trace)))
+        self.cursor = max(0, self.trace.nearest(self.target, self._comparison.step))
+        if 0 <= height < self.size.height:
+            self._scroll_cursor_to(height)
+        else:
+            self.show_near_top()
         self.refresh()
         self._announce()
 
@@ -90,23 +103,45 @@ class TraceList(ScrollView, inherit_bindings=False):
         number = max(0, min(number, len(self.trace) - 1))
         if number != self.cursor:
             before, self.cursor = self.cursor, number
+            self.target = self.index
             self._refresh_line(before)
             self._refresh_line(number)
             self._show_cursor()
             self._announce()
+
+    def jump_to(self, number: int, after: int = 0) -> None:
+        """Put the cursor on a line; one that is out of sight comes near the top.
+
+        Args:
+            number: The line.
+            after: Lines after it that have to be in sight too, as far as there are that many.
+        """
+        top = round(self.scroll_offset.y)
+        last = min(number + after, len(self.trace) - 1)
+        in_sight = top <= number and last < top + self.size.height
+        self.move_to(number)
+        if not in_sight:
+            self.show_near_top()
+
+    def jump_to_group(self, number: int) -> None:
+        """Put the cursor on the first line of a group, so that much of the group is in sight."""
+        self.jump_to(number, after=self.size.height // 2)
 
     def go_to(self, index: int) -> None:
         """Put the cursor on a record, unfolding the stretch that hides it."""
         before = len(self.trace)
         self.trace.reveal(index)
         if len(self.trace) != before:
-            self.lines_changed(index)
+            self.target = index
+            self.lines_changed()
+            self.show_near_top()
         else:
-            self.move_to(self.trace.line_of(index))
+            self.jump_to(self.trace.line_of(index))
+            self.target = index
 
     def render_line(self, y: int) -> Strip:
         """Return one line of the screen."""
-        width = self.size.width
+        width = self._width
         number = y + round(self.scroll_offset.y)
         base = self.rich_style
         if number >= len(self.trace):
@@ -148,9 +183,21 @@ class TraceList(ScrollView, inherit_bindings=False):
     def _refresh_line(self, number: int) -> None:
         self.refresh(Region(0, number - round(self.scroll_offset.y), self.size.width, 1))
 
-    def _show_cursor(self, *, center: bool = False) -> None:
-        region = Region(0, self.cursor, 1, 1)
-        self.scroll_to_region(region, animate=False, center=center, force=True, immediate=True)
+    @property
+    def _width(self) -> int:
+        """Cells of a line: what the scroll bar leaves."""
+        return self.scrollable_content_region.width
+
+    def _show_cursor(self) -> None:
+        self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True, immediate=True)
+
+    def show_near_top(self) -> None:
+        """Put the cursor at a third of the height: what comes next is worth more than what was before."""
+        self._scroll_cursor_to(self.size.height // 3)
+
+    def _scroll_cursor_to(self, height: int) -> None:
+        """Put the cursor on a line of the screen, as near as the ends of the list allow."""
+        self.scroll_to(y=self.cursor - height, animate=False, force=True, immediate=True)
 
     def _announce(self) -> None:
         self.post_message(self.Moved(self.index))
@@ -158,7 +205,7 @@ class TraceList(ScrollView, inherit_bindings=False):
 
     def on_resize(self) -> None:
         """Keep the cursor in sight."""
-        self.virtual_size = Size(self.size.width, max(1, len(self.trace)))
+        self.virtual_size = Size(self._width, max(1, len(self.trace)))
         self._show_cursor()
         self.look_ahead()
 
@@ -182,10 +229,9 @@ class TraceList(ScrollView, inherit_bindings=False):
 
     def toggle(self) -> bool:
         """Unfold or fold the stretch at the cursor; return whether there was one."""
-        line = self.line
-        if line is None or not self.trace.toggle(self.cursor):
+        if self.line is None or not self.trace.toggle(self.cursor):
             return False
-        self.lines_changed(line.index)
+        self.lines_changed()
         return True
 
     def _in_sight(self) -> NDArray[np.intp]:

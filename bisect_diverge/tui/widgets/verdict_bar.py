@@ -25,11 +25,8 @@ class VerdictBar(Widget):
 
     def on_resize(self) -> None:
         """Fit the names of the runs."""
-        room = (self.size.width - 24) // 2
-        a, b = (
-            words.shorten_left(words.plain(label), max(8, room))
-            for label in (self._comparison.label_a, self._comparison.label_b)
-        )
+        a, b = words.plain(self._comparison.label_a), words.plain(self._comparison.label_b)
+        a, b = words.shorten_both(a, b, max(16, self.size.width - 22))
         self.border_title = Content(f" bd walk   A {a}   B {b} ")
 
     def render(self) -> RenderResult:

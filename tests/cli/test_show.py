@@ -1,0 +1,107 @@
+"""`bd show` as a user runs it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bisect_diverge.model.run import State
+from tests.helpers.runs import training_rows, write_run
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a complete run `a` and an interrupted one `cut`."""
+    folder = tmp_path_factory.mktemp("runs")
+    write_run(folder / "a", training_rows())
+    write_run(folder / "cut", training_rows()[:30], state=State.INTERRUPTED, exit_status=None)
+    return folder
+
+
+def bd(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `bd show` in a folder."""
+    command = [sys.executable, "-m", "bisect_diverge", "show", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+
+
+def test_a_run_is_described(runs: Path):
+    """Without an address the run's state, size and steps are printed."""
+    result = bd(runs, "a")
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "complete, exit status 0" in result.stdout
+    assert "69 in 3 steps" in result.stdout
+
+
+def test_an_interrupted_run_is_shown_as_far_as_it_goes(runs: Path):
+    """Flushed rows are there after an interruption."""
+    result = bd(runs, "cut")
+
+    assert result.returncode == 0
+    assert "interrupted" in result.stdout
+    assert "30 in 2 steps" in result.stdout
+
+
+def test_an_address_is_one_tensor(runs: Path):
+    """A whole address shows one record with its values."""
+    result = bd(runs, "a", "r0/1/0/forward/model:1#0:output.0")
+
+    assert result.returncode == 0
+    assert "f32[4]" in result.stdout
+    assert "summary" in result.stdout
+
+
+def test_a_part_of_an_address_lists_matches(runs: Path):
+    """A partial address lists the records that have it, and counts those beyond the limit."""
+    result = bd(runs, "a", "model:1#0", "--limit", "4")
+
+    assert result.returncode == 0
+    assert len(result.stdout.splitlines()) == 5
+    assert "... 5 more" in result.stdout
+
+
+def test_matches_in_one_step(runs: Path):
+    """--step and --match narrow the list."""
+    result = bd(runs, "a", "--step", "2", "--match", "*:param", "--format", "json")
+    document = json.loads(result.stdout)
+
+    assert document["total"] == 2
+    assert [row["address"] for row in document["matches"]] == [
+        "r0/2/-/optimizer/opt:0.weight#0:param",
+        "r0/2/-/optimizer/opt:1.weight#0:param",
+    ]
+
+
+def test_the_overview_as_json(runs: Path):
+    """Programs get all steps."""
+    document = json.loads(bd(runs, "a", "--format", "json").stdout)
+
+    assert document["ranks"][0]["records"] == 69
+
+
+def test_a_tensor_as_json(runs: Path):
+    """Programs get the digest and the values."""
+    document = json.loads(bd(runs, "a", "r0/0/-/optimizer/opt:group0#0:lr", "--format", "json").stdout)
+    (record,) = document["records"]
+
+    assert len(record["digest"]) == 32
+    assert record["kept"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("missing",), "no such run"),
+        (("a", "r0/9/0/forward/model:#0:output.0"), "no record"),
+        (("a", "r3/0/0/forward/model:#0:output.0"), "no rank 3"),
+    ],
+)
+def test_trouble_ends_with_2_and_one_message(runs: Path, arguments: tuple[str, ...], message: str):
+    """What is not there is one clear message."""
+    result = bd(runs, *arguments)
+
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr

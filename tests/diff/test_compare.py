@@ -1,0 +1,378 @@
+"""The first divergence, its kind and whether it is an origin: the rules of the design, one test each."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bisect_diverge.diff.compare import compare
+from bisect_diverge.diff.options import DiffOptions
+from bisect_diverge.model.divergence import DivergenceKind, Side, Verdict
+from bisect_diverge.model.record import Flag
+from bisect_diverge.model.run import RecordOptions, RunRecord, State
+from bisect_diverge.store.reader import Run
+from tests.helpers.compare import compare_rows, first_address
+from tests.helpers.runs import Row, training_rows, write_run
+
+ALL = [row.address for row in training_rows()]
+
+
+@pytest.fixture(scope="module")
+def baseline(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run that many tests compare with."""
+    return write_run(tmp_path_factory.mktemp("baseline") / "a", training_rows())
+
+
+def test_equal_runs_are_equal(tmp_path: Path):
+    """Two recordings of the same bits differ nowhere."""
+    divergence = compare_rows(tmp_path, training_rows(), training_rows()).divergence
+
+    assert divergence.verdict is Verdict.EQUAL
+    assert divergence.first is None
+    assert divergence.kind is None
+    assert divergence.compared.records == divergence.compared.equal == len(ALL)
+    assert divergence.compared.steps == 3
+    assert divergence.notes == ()
+
+
+@pytest.mark.parametrize("address", [row.address for row in training_rows(steps=2)])
+def test_a_changed_record_is_the_first_divergence(baseline: Path, tmp_path: Path, address: str):
+    """Whatever record is changed, it is found, and nothing before it is blamed."""
+    changed = write_run(tmp_path / "b", training_rows(change={address: "x"}))
+    result = compare(Run(baseline), Run(changed))
+
+    assert result.divergence.verdict is Verdict.DIVERGED
+    assert first_address(result) == address
+    assert result.divergence.first is not None
+    assert result.divergence.first.side is Side.BOTH
+    assert ALL[result.first] == address
+
+
+@pytest.mark.parametrize(
+    ("address", "kind"),
+    [
+        ("r0/0/-/init/model:0.weight#0:param", DivergenceKind.INITIALIZATION),
+        ("r0/1/-/data/train:#0:batch.0", DivergenceKind.DATA),
+        ("r0/0/-/rng/-:#0:torch.cpu", DivergenceKind.RNG),
+        ("r0/1/0/forward/model:1#0:output.0", DivergenceKind.COMPUTATION),
+        ("r0/1/0/forward/loss_fn:loss#0:value", DivergenceKind.COMPUTATION),
+        ("r0/1/0/backward/model:1#0:grad_output.0", DivergenceKind.GRADIENT),
+        ("r0/1/-/optimizer/opt:group0#0:lr", DivergenceKind.HYPERPARAMETER),
+        ("r0/1/-/optimizer/opt:0.weight#0:grad", DivergenceKind.GRADIENT),
+        ("r0/1/-/optimizer/opt:0.weight#0:param", DivergenceKind.OPTIMIZER),
+        ("r0/1/-/optimizer/opt:0.weight#0:state.momentum_buffer", DivergenceKind.OPTIMIZER),
+    ],
+)
+def test_the_kind_follows_phase_and_slot(tmp_path: Path, address: str, kind: DivergenceKind):
+    """Each part of a step has its kind, and a record whose inputs are equal is an origin."""
+    divergence = compare_rows(tmp_path, training_rows(), training_rows(change={address: "x"})).divergence
+
+    assert divergence.kind is kind
+    assert divergence.is_origin is True, divergence.origin_reason
+    assert address in map(str, divergence.origins_in_first_step)
+
+
+def test_a_buffer_is_a_computation_and_judged_by_its_modules_inputs(tmp_path: Path):
+    """Running statistics that differ although the layer's inputs are equal begin there."""
+    rows = [("r0/0/0/forward/model:bn#0:input.0", "x"), ("r0/0/0/forward/model:bn#0:output.0", "y")]
+    a = [*rows, ("r0/0/-/optimizer/model:bn.running_mean#0:buffer", "a")]
+    b = [*rows, ("r0/0/-/optimizer/model:bn.running_mean#0:buffer", "b")]
+    divergence = compare_rows(tmp_path, a, b).divergence
+
+    assert divergence.kind is DivergenceKind.COMPUTATION
+    assert divergence.is_origin is True
+
+
+def test_an_input_fed_in_without_a_loader_is_data(tmp_path: Path):
+    """An input of a root that takes no part in autograd, and that nothing recorded produced, is data."""
+    a, b = ([("r0/0/0/forward/model:#0:input.0", value)] for value in ("a", "b"))
+    divergence = compare_rows(tmp_path, a, b).divergence
+
+    assert divergence.kind is DivergenceKind.DATA
+    assert divergence.is_origin is True
+
+
+def test_an_input_of_a_root_with_grad_but_without_edge_is_undetermined(tmp_path: Path):
+    """A criterion's input that was computed between two roots has no edge: no guess is made."""
+    grad = int(Flag.REQUIRES_GRAD)
+    same = [("r0/0/0/forward/model:#0:output.0", "y")]
+    a, b = ([*same, ("r0/0/0/forward/loss_fn:#0:input.0", value, "", -1, grad)] for value in ("a", "b"))
+    divergence = compare_rows(tmp_path, a, b).divergence
+
+    assert divergence.kind is DivergenceKind.COMPUTATION
+    assert divergence.is_origin is None
+    assert "no recorded tensor" in divergence.origin_reason
+
+
+def test_a_functional_loss_without_edge_is_undetermined(tmp_path: Path):
+    """What went into a loss computed by functions is not known."""
+    same = [("r0/0/0/forward/model:#0:output.0", "y")]
+    a, b = ([*same, ("r0/0/0/forward/model:loss#0:value", value)] for value in (1.0, 1.5))
+    divergence = compare_rows(tmp_path, a, b).divergence
+
+    assert divergence.is_origin is None
+    assert "its value is 1.0 in A and 1.5 in B" in divergence.notes
+
+
+def test_a_tensor_made_between_two_modules_begins_in_the_call_around_them(tmp_path: Path):
+    """Code between modules is an origin when the enclosing call's inputs and the modules before are equal."""
+    same = [
+        ("r0/0/0/forward/model:#0:input.0", "x"),
+        ("r0/0/0/forward/model:q#0:input.0", "x"),
+        ("r0/0/0/forward/model:q#0:output.0", "q"),
+    ]
+    a, b = ([*same, ("r0/0/0/forward/model:proj#0:input.0", value)] for value in ("a", "b"))
+    divergence = compare_rows(tmp_path, a, b).divergence
+
+    assert divergence.is_origin is True
+    assert "model:#0" in divergence.origin_reason
+
+
+def test_the_container_of_an_origin_is_not_an_origin(tmp_path: Path):
+    """The innermost call counts: what holds it only passes the difference on."""
+    change = {"r0/1/0/forward/model:1#0:output.0": "x"}
+    divergence = compare_rows(tmp_path, training_rows(), training_rows(change=change)).divergence
+
+    assert [str(address) for address in divergence.origins_in_first_step] == list(change)
+
+
+def test_two_independent_origins_in_one_step_are_both_listed(tmp_path: Path):
+    """A second difference that the first does not explain is named."""
+    change = {"r0/1/0/forward/model:0#0:output.0": "x", "r0/1/-/optimizer/opt:group0#0:lr": "y"}
+    divergence = compare_rows(tmp_path, training_rows(), training_rows(change=change)).divergence
+
+    assert list(map(str, divergence.origins_in_first_step)) == list(change)
+
+
+def test_a_call_with_a_differing_parameter_is_no_origin(tmp_path: Path):
+    """With earlier steps left out, a parameter that differs already explains the output."""
+    rows = training_rows(change={"r0/0/-/optimizer/opt:0.weight#0:param": "x"})
+    result = compare_rows(tmp_path, training_rows(), rows, DiffOptions(from_step=1))
+
+    assert first_address(result) == "r0/1/0/forward/model:0#0:output.0"
+    assert result.divergence.is_origin is False
+    assert "0.weight" in result.divergence.origin_reason
+
+
+def test_a_call_that_draws_from_a_differing_generator_is_no_origin(tmp_path: Path):
+    """Dropout whose generator differed before it is explained by the generator, left out or not."""
+
+    def rows(state: str) -> list[tuple]:
+        return [
+            ("r0/0/-/rng/-:#0:torch.cpu", f"{state} 0"),
+            ("r0/0/0/forward/model:drop#0:input.0", "x"),
+            ("r0/0/0/forward/model:drop#0:output.0", f"y {state}"),
+            ("r0/0/0/rng/model:drop#0:torch.cpu", f"{state} 1"),
+        ]
+
+    result = compare_rows(tmp_path, rows("a"), rows("b"), DiffOptions(ignore=("*/-/rng/*",)))
+
+    assert first_address(result) == "r0/0/0/forward/model:drop#0:output.0"
+    assert result.divergence.is_origin is False
+    assert "torch.cpu" in result.divergence.origin_reason
+
+
+def test_the_digest_tells_where_an_input_came_from(tmp_path: Path):
+    """Without a source row, an equal digest earlier in the step is the edge."""
+    a, b = (
+        [
+            ("r0/0/0/forward/model:0#0:output.0", value),
+            ("r0/0/0/forward/loss_fn:#0:input.0", value, "", -1, int(Flag.REQUIRES_GRAD)),
+        ]
+        for value in ("a", "b")
+    )
+    result = compare_rows(tmp_path, a, b, DiffOptions(ignore=("*model:0#0*",)))
+
+    assert result.divergence.is_origin is False
+    assert "model:0#0:output.0" in result.divergence.origin_reason
+
+
+def test_element_statistics_are_those_of_the_first_divergence(tmp_path: Path):
+    """The kept tensors of the first difference are compared element by element."""
+    tensor = np.arange(6, dtype=np.float32).reshape(2, 3)
+    other = tensor.copy()
+    other[1, 0] = np.nextafter(other[1, 0], np.float32(10))
+    address = "r0/0/0/forward/model:#0:output.0"
+    found = compare_rows(tmp_path, [(address, tensor)], [(address, other)]).divergence.tensor
+
+    assert found is not None
+    assert (found.dtype, found.shape_a, found.shape_b, found.numel) == ("float32", (2, 3), (2, 3), 6)
+    assert (found.differing, found.max_ulp, found.first_index) == (1, 1, (1, 0))
+    assert found.signature == "reduction-order"
+
+
+@pytest.mark.parametrize("keep_bytes", [0, 1 << 20])
+def test_no_element_statistics_without_two_tensors_of_one_shape(tmp_path: Path, keep_bytes: int):
+    """Digests alone, or another shape, give no statistics, but still the place."""
+    address = "r0/0/0/forward/model:#0:output.0"
+    shape = (4,) if keep_bytes else (3,)
+    rows = [(address, np.ones(shape, np.float32))]
+    result = compare_rows(tmp_path, [(address, np.zeros(3, np.float32))], rows, keep_bytes=keep_bytes)
+
+    assert first_address(result) == address
+    assert result.divergence.tensor is None
+
+
+def test_a_change_of_dtype_with_the_same_bytes_differs(tmp_path: Path):
+    """Equal bytes of another type, or in another shape, are another tensor."""
+    address = "r0/0/0/forward/model:#0:output.0"
+    result = compare_rows(tmp_path, [(address, np.zeros(4, "<f4"))], [(address, np.zeros(4, "<i4"))])
+
+    assert first_address(result) == address
+
+
+def test_a_missing_gradient_is_not_a_gradient_of_zeros(tmp_path: Path):
+    """None and zeros are told apart."""
+    address = "r0/0/-/optimizer/opt:w#0:grad"
+    missing = Row(address, np.zeros(0, "<u1"), dtype="none")
+    result = compare_rows(tmp_path, [missing], [(address, np.zeros(4, "<f4"))])
+
+    assert result.divergence.kind is DivergenceKind.GRADIENT
+
+
+def test_another_order_of_gradients_is_no_difference(tmp_path: Path):
+    """Backward rows are paired by address, whatever order they came in."""
+    rows = [(f"r0/0/0/backward/model:{n}#0:grad_output.0", f"g{n}") for n in range(3)]
+
+    assert compare_rows(tmp_path, rows, rows[::-1]).divergence.verdict is Verdict.EQUAL
+
+
+def test_a_run_that_stops_early_is_equal_so_far(tmp_path: Path):
+    """An interrupted B, cut inside a step, is equal as far as it goes."""
+    rows = training_rows(steps=3)
+    result = compare_rows(tmp_path, rows, rows[:-5], state=State.INTERRUPTED, exit_status=None)
+
+    assert result.divergence.verdict is Verdict.EQUAL_SO_FAR
+    assert any("interrupted" in note for note in result.divergence.notes)
+
+
+def test_a_run_that_failed_is_equal_so_far(tmp_path: Path):
+    """A script that ended with an error says nothing of the steps it did not reach."""
+    result = compare_rows(tmp_path, training_rows(3), training_rows(2), exit_status=1)
+
+    assert result.divergence.verdict is Verdict.EQUAL_SO_FAR
+    assert any("exit status 1" in note for note in result.divergence.notes)
+
+
+def test_a_run_limited_by_steps_is_equal_so_far(tmp_path: Path):
+    """Steps that were not asked for are not missing."""
+    limited = RunRecord(options=RecordOptions(steps=(0, 2)))
+    result = compare_rows(tmp_path, training_rows(3), training_rows(2), record=limited)
+
+    assert result.divergence.verdict is Verdict.EQUAL_SO_FAR
+    assert any("--steps" in note for note in result.divergence.notes)
+
+
+def test_a_complete_run_that_is_shorter_has_another_structure(tmp_path: Path):
+    """Two runs that ended by themselves after different numbers of steps diverge."""
+    divergence = compare_rows(tmp_path, training_rows(3), training_rows(2)).divergence
+
+    assert divergence.verdict is Verdict.DIVERGED
+    assert divergence.kind is DivergenceKind.STRUCTURE
+    assert divergence.first is not None
+    assert divergence.first.address.step == 2
+    assert divergence.first.side is Side.A
+    assert divergence.is_origin is None
+
+
+def test_a_difference_in_a_cut_run_is_still_a_difference(tmp_path: Path):
+    """Being unfinished excuses missing rows only."""
+    rows = training_rows(3, change={"r0/1/0/forward/model:0#0:output.0": "x"})
+    result = compare_rows(tmp_path, training_rows(3), rows[:-5], state=State.INTERRUPTED)
+
+    assert first_address(result) == "r0/1/0/forward/model:0#0:output.0"
+
+
+@pytest.mark.parametrize("glob", ["*:output.0", "r0/1/0/*", "1", "r0/?/0/forward/model:1#0:output.0"])
+def test_ignored_records_are_never_first(tmp_path: Path, glob: str):
+    """A glob is matched against the whole address and against the FQN."""
+    change = {"r0/1/0/forward/model:1#0:output.0": "x"}
+    result = compare_rows(tmp_path, training_rows(), training_rows(change=change), DiffOptions(ignore=(glob,)))
+
+    assert first_address(result) not in ("", *change)
+
+
+def test_everything_may_be_ignored(tmp_path: Path):
+    """What is left is equal, and the ignored rows are not counted."""
+    change = {"r0/1/-/data/train:#0:batch.0": "x"}
+    options = DiffOptions(ignore=("*",))
+    divergence = compare_rows(tmp_path, training_rows(), training_rows(change=change), options).divergence
+
+    assert divergence.verdict is Verdict.EQUAL
+    assert divergence.compared.differing == 0
+    assert divergence.compared.records < len(ALL)
+
+
+def test_renamed_modules_are_paired(tmp_path: Path):
+    """--map lets B's names be read as A's: a root, and an FQN with all below it."""
+    renames = (("model:", "net:"), (":1.", ":one."), (":1#", ":one#"))
+
+    def renamed(address: str) -> str:
+        for old, new in renames:
+            address = address.replace(old, new)
+        return address
+
+    b = [Row(renamed(row.address), row.value) for row in training_rows()]
+    options = DiffOptions(renamed=(("model", "net"), ("1", "one")))
+    result = compare_rows(tmp_path, training_rows(), b, options)
+    unmapped = compare(Run(tmp_path / "a"), Run(tmp_path / "b"))
+
+    assert result.divergence.verdict is Verdict.EQUAL
+    assert unmapped.divergence.compared.only_in_a > 0
+
+
+def test_runs_without_common_address_are_not_comparable(tmp_path: Path):
+    """Two runs of different programs have nothing to compare."""
+    result = compare_rows(tmp_path, [("r0/0/0/forward/a:#0:input.0", 1.0)], [("r0/0/0/forward/b:#0:input.0", 1.0)])
+
+    assert result.divergence.verdict is Verdict.NOT_COMPARABLE
+    assert "--map" in result.divergence.notes[0]
+
+
+def test_digests_of_different_algorithms_are_not_comparable(tmp_path: Path):
+    """Only like digests are compared."""
+    result = compare_rows(tmp_path, training_rows(), training_rows(), algorithm="torch-sum-128")
+
+    assert result.divergence.verdict is Verdict.NOT_COMPARABLE
+    assert "torch-sum-128" in result.divergence.notes[0]
+
+
+def test_an_empty_run_is_not_comparable(tmp_path: Path):
+    """A run without records is named."""
+    result = compare_rows(tmp_path, training_rows(), [])
+
+    assert result.divergence.verdict is Verdict.NOT_COMPARABLE
+    assert "B" in result.divergence.notes[0]
+
+
+def test_runs_without_a_common_rank_are_not_comparable(tmp_path: Path):
+    """Rank 0 is not compared with rank 1."""
+    result = compare_rows(tmp_path, training_rows(rank=0), training_rows(rank=1))
+
+    assert result.divergence.verdict is Verdict.NOT_COMPARABLE
+    assert "rank" in result.divergence.notes[0]
+
+
+def test_unhashable_records_are_said_to_be_unknown(tmp_path: Path):
+    """Tensors without readable bytes are paired, but that they are equal is not claimed."""
+    rows = [Row("r0/0/0/forward/m:#0:input.0", np.zeros(0, "<u1"), dtype="unhashable", flags=int(Flag.UNHASHABLE))]
+    divergence = compare_rows(tmp_path, rows, rows).divergence
+
+    assert divergence.verdict is Verdict.EQUAL
+    assert "1 record hold tensors without readable bytes: that they are equal is not known" in divergence.notes
+
+
+def test_the_environment_difference_comes_with_the_result(tmp_path: Path):
+    """What differs in the environment is part of the answer."""
+    from bisect_diverge.model.environment import Environment, Layer, Setting
+
+    def record(value: str) -> RunRecord:
+        setting = Setting(layer=Layer.HARDWARE, knob="OMP_NUM_THREADS", value=value, resolved=False)
+        return RunRecord(environment=Environment((setting,)))
+
+    a = write_run(tmp_path / "a", training_rows(), record=record("2"))
+    b = write_run(tmp_path / "b", training_rows(), record=record("1"))
+    (difference,) = compare(Run(a), Run(b)).divergence.environment
+
+    assert (difference.layer, difference.knob) == (Layer.HARDWARE, "OMP_NUM_THREADS")
+    assert (difference.a, difference.b) == ("2", "1")

@@ -1,0 +1,50 @@
+"""Counts, sizes and places in words."""
+
+import pytest
+
+from bisect_diverge.model.address import Address
+from bisect_diverge.report.words import moment, place, plural, printable, size
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (1023, "1023 bytes"),
+        (1024, "1.0 KiB"),
+        (3 * 1024**2, "3.0 MiB"),
+        (5 * 1024**4, "5.0 TiB"),
+        (5000 * 1024**4, "5000.0 TiB"),
+    ],
+)
+def test_sizes(count: int, text: str):
+    """Sizes are in binary units."""
+    assert size(count) == text
+
+
+def test_plurals():
+    """One thing is named in the singular."""
+    assert [plural(n, "step") for n in (0, 1, 2)] == ["0 steps", "1 step", "2 steps"]
+    assert plural(2, "micro-batch") == "2 micro-batches"
+
+
+@pytest.mark.parametrize(
+    ("text", "when", "where"),
+    [
+        ("r0/3/1/forward/model:a.b#0:output.0", "step 3, micro-batch 1, forward", "output.0 of model:a.b"),
+        ("r1/3/-/data/train:#0:batch.0", "rank 1, step 3, data", "batch.0 of train"),
+        ("r0/0/-/rng/-:#0:torch.cpu", "step 0, rng", "torch.cpu"),
+        ("r0/0/0/forward/m:f#2:input.0", "step 0, micro-batch 0, forward", "input.0 of m:f (call 2)"),
+    ],
+)
+def test_an_address_in_words(text: str, when: str, where: str):
+    """Steps, passes and places are said in the words of the design."""
+    assert moment(Address.parse(text)) == when
+    assert place(Address.parse(text)) == where
+
+
+def test_printable_replaces_what_a_terminal_acts_on():
+    """Escapes and other control characters become a mark; other text stays."""
+    assert printable("größe \u2260") == "größe \u2260"
+    assert printable("a\x1b[2Jb") == "a\ufffd[2Jb"
