@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     default=20,
     show_default=True,
     metavar="N",
-    help="Records to list.",
+    help="Records, or steps, to list.",
 )
 @click.option(
     "--format",
@@ -49,28 +49,30 @@ def command(run: str, address: str, *, step: int | None, glob: str, limit: int, 
         if address or glob or step is not None:
             text, document = _records(opened, address, step, glob, limit)
         else:
-            text, document = _overview(opened)
+            text, document = _overview(opened, limit)
     click.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) if form == "json" else text)
 
 
-def _overview(run: Run) -> tuple[str, object]:
+def _overview(run: Run, limit: int) -> tuple[str, object]:
     from bisect_diverge.report.run_overview import run_overview
     from bisect_diverge.report.run_text import run_text
 
     overview = run_overview(run)
-    return run_text(overview), overview.to_json()
+    return run_text(overview, limit), overview.to_json()
 
 
 def _records(run: Run, text: str, step: int | None, glob: str, limit: int) -> tuple[str, object]:
     from bisect_diverge.errors import UsageError
     from bisect_diverge.model.address import Address
-    from bisect_diverge.report.record_detail import matching, record_details
+    from bisect_diverge.report.record_detail import matching, nothing_matches, record_details
     from bisect_diverge.report.record_text import matches_text, record_text
 
     try:
         whole = Address.parse(text)
     except UsageError:
         found = matching(run, text, glob, step, limit)
+        if not found.total:
+            click.echo(nothing_matches(run, text, glob, step), err=True)
         return matches_text(found), found.to_json()
     details = record_details(run, whole)
     return record_text(details), {"schema": 1, "records": [detail.to_json() for detail in details]}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import shlex
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,23 +11,27 @@ import numpy as np
 from bisect_diverge.diff.comparison import Comparison
 from bisect_diverge.diff.edges import StepView
 from bisect_diverge.diff.first import First, first_divergence, kind_of
-from bisect_diverge.diff.ignored import IdleGenerator, address_at, leave_out
-from bisect_diverge.diff.lone import Lone, Reach, lone_rows, reach
+from bisect_diverge.diff.ignored import IdleGenerator, leave_out
+from bisect_diverge.diff.lone import Lone, Reach, Reason, lone_rows, reach
+from bisect_diverge.diff.names import check_names
 from bisect_diverge.diff.notes import (
     generator_note,
     length_notes,
     partner_notes,
     run_notes,
+    same_run_note,
+    stranger_note,
     unhashable_note,
-    value_note,
 )
 from bisect_diverge.diff.offset import proposed_offset
 from bisect_diverge.diff.options import DiffOptions
 from bisect_diverge.diff.origin import JUDGED_LIMIT, Judge, Ranks
+from bisect_diverge.diff.places import address_at, place_at, types_at, values_at
 from bisect_diverge.diff.statistics import statistics_at
+from bisect_diverge.diff.structure import structure_sentence
 from bisect_diverge.diff.trace import RowState, Trace, build_trace
 from bisect_diverge.model.address import PHASE_CODE, Address, Phase
-from bisect_diverge.model.divergence import Compared, Divergence, DivergenceKind, Place, Side, Verdict
+from bisect_diverge.model.divergence import Compared, Divergence, DivergenceKind, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,14 +64,17 @@ def compare(a: Run, b: Run, options: DiffOptions | None = None) -> Comparison:
 
     Raises:
         DamagedRunError: if a file cannot be read to its end.
+        UsageError: if a renamed module is in neither run.
     """
     options = options or DiffOptions()
     reason = _obstacle(a, b)
     if reason:
         return _not_comparable(a, b, [], reason)
+    check_names(a, b, options)
     ranks = _compare_ranks(a, b, options)
-    if not any(trace.paired.any() for trace in ranks.traces):
-        return _not_comparable(a, b, ranks.traces, "the two runs share no address; --map OLD=NEW pairs renamed modules")
+    reason = _nothing_left(ranks.traces, options)
+    if reason:
+        return _not_comparable(a, b, ranks.traces, reason)
     first = first_divergence(ranks.traces, ranks.lone)
     divergence = _equal(a, b, ranks) if first is None else _diverged(a, b, ranks, first, options)
     return Comparison(a, b, ranks.traces, divergence, None if first is None else (first.trace, first.index))
@@ -85,6 +93,20 @@ def _obstacle(a: Run, b: Run) -> str:
         if not any(len(file.events) for file in run.ranks.values()):
             return f"{name} ({run.path}) holds no records"
     return ""
+
+
+def _nothing_left(traces: Sequence[Trace], options: DiffOptions) -> str:
+    """Return why nothing can be compared; empty where something can."""
+    if any((trace.state <= RowState.DIFFERS).any() for trace in traces):
+        return ""
+    paired = [trace.rows.step[trace.paired] for trace in traces]
+    if not any(len(steps) for steps in paired):
+        return "the two runs share no address; --map OLD=NEW pairs renamed modules"
+    last = max(int(steps.max()) for steps in paired if len(steps))
+    if options.from_step > last:
+        return f"--from {options.from_step} leaves nothing to compare: the last step that both have is {last}"
+    globs = " ".join(f"--ignore {shlex.quote(glob)}" for glob in options.ignore)
+    return f"nothing is left to compare: {globs or 'no generator is drawn from'}"
 
 
 def _not_comparable(a: Run, b: Run, traces: Sequence[Trace], reason: str) -> Comparison:
@@ -108,13 +130,24 @@ def _compare_ranks(a: Run, b: Run, options: DiffOptions) -> _Ranks:
 
 
 def _equal(a: Run, b: Run, ranks: _Ranks) -> Divergence:
-    cut = any(end.cut for ends in ranks.reach for end in ends)
+    limited = _limit(ranks)
     return Divergence(
-        verdict=Verdict.EQUAL_SO_FAR if cut else Verdict.EQUAL,
+        verdict=Verdict.EQUAL_SO_FAR if limited else Verdict.EQUAL,
+        limited=limited,
         compared=_compared(ranks.traces),
         environment=_environment(a, b),
-        notes=(*ranks.notes, *_common_notes(a, b, ranks)),
+        notes=(*stranger_note(ranks.traces, ranks.lone), *ranks.notes, *_common_notes(a, b, ranks)),
     )
+
+
+def _limit(ranks: _Ranks) -> str:
+    """Return why equal runs are equal only as far as they were recorded; empty where they are equal as a whole."""
+    parts = []
+    if any(end.cut for ends in ranks.reach for end in ends):
+        parts.append("a recording stops before its run's end")
+    if any(len(lone.among((Reason.FILTERED,))) for lone in ranks.lone):
+        parts.append("only the modules that both recordings have were compared (--modules)")
+    return "; ".join(parts)
 
 
 def _diverged(a: Run, b: Run, ranks: _Ranks, first: First, options: DiffOptions) -> Divergence:
@@ -125,40 +158,29 @@ def _diverged(a: Run, b: Run, ranks: _Ranks, first: First, options: DiffOptions)
     judge = Judge(view, _other_ranks(ranks.traces, first.trace, step))
     origin, origins = judge.judge(row), judge.origins()
     kind = kind_of(trace, index, has_producer=bool(view.edge[row] >= 0))
-    notes = [*value_note(trace, index), *ranks.notes, *_common_notes(a, b, ranks)]
+    place, addresses = place_at(trace, index), origins.addresses
+    if origin.holds and place.address not in addresses:
+        addresses = (place.address, *addresses)
+    notes = [*ranks.notes, *_common_notes(a, b, ranks)]
     if origins.not_judged:
         notes.append(f"only the first {JUDGED_LIMIT} differing records of step {step} were examined for origins")
     if kind is DivergenceKind.INITIALIZATION and not options.offset_b:
         notes.extend(_offset_note(trace))
+    notes = [*stranger_note(ranks.traces, ranks.lone), *notes]
     return Divergence(
         verdict=Verdict.DIVERGED,
         kind=kind,
-        first=_place(trace, index),
+        first=place,
         is_origin=origin.holds,
         origin_reason=origin.reason,
-        origins_in_first_step=origins.addresses,
-        tensor=statistics_at(trace, index),
+        origins_in_first_step=addresses,
+        tensor=statistics_at(trace, index, computed=kind is not DivergenceKind.DATA),
+        types=types_at(trace, index),
+        values=values_at(trace, index),
+        structure=structure_sentence(trace, index),
         compared=_compared(ranks.traces),
         environment=_environment(a, b),
         notes=tuple(notes),
-    )
-
-
-def _place(trace: Trace, index: int) -> Place:
-    has_a, has_b = trace.row_a[index] >= 0, trace.row_b[index] >= 0
-    side = Side.BOTH if has_a and has_b else Side.A if has_a else Side.B
-    record = trace.a.record_at(int(trace.row_a[index])) if has_a else trace.b.record_at(int(trace.row_b[index]))
-    address = record.address
-    if has_b:
-        of_b = trace.b.address(int(trace.row_b[index]))
-        resumed = of_b.step + trace.offset_b
-        if resumed != address.step:  # what a resumed B starts from, compared with what A's step before it left
-            address = replace(of_b, step=resumed)
-    return Place(
-        address=address,
-        side=side,
-        module_type=record.module_type,
-        site=record.site,
     )
 
 
@@ -198,6 +220,7 @@ def _environment(a: Run, b: Run) -> tuple[Difference, ...]:
 
 
 def _common_notes(a: Run, b: Run, ranks: _Ranks) -> Iterator[str]:
+    yield from same_run_note(a, b)
     yield from partner_notes(ranks.traces, ranks.lone)
     yield from run_notes(a, b)
     yield from unhashable_note(ranks.traces)

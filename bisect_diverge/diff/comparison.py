@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bisect_diverge.diff.edges import StepView
+from bisect_diverge.diff.places import records_at
 from bisect_diverge.diff.statistics import statistics_at, tensors_at
 
 if TYPE_CHECKING:
@@ -63,12 +64,7 @@ class Comparison:
 
     def pair(self, i: int) -> tuple[TensorRecord | None, TensorRecord | None]:
         """Return the records of a row in A and in B, None where a run has none, with their own addresses."""
-        trace, at = self._locate(i)
-        row_a, row_b = int(trace.row_a[at]), int(trace.row_b[at])
-        return (
-            trace.a.record_at(row_a) if row_a >= 0 else None,
-            trace.b.record_at(row_b) if row_b >= 0 else None,
-        )
+        return records_at(*self._locate(i))
 
     def tensors(self, i: int) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
         """Return the tensors of a row in their storage types; None for a side that has, or kept, none."""

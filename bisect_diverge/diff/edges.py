@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bisect_diverge.diff.keys import codes
+from bisect_diverge.diff.keys import codes, is_call, is_changed
 from bisect_diverge.model.address import PHASE_CODE, Phase
 from bisect_diverge.model.elements import ELEMENT_TYPES
 from bisect_diverge.model.record import Flag
@@ -41,6 +41,8 @@ class Role(IntEnum):
     UPDATED = 6
     """A parameter or optimizer state after the update."""
     BUFFER = 7
+    CHANGED = 8
+    """A parameter or buffer that was changed outside of an update."""
 
 
 _ROLE_OF_HEAD = {
@@ -129,7 +131,7 @@ class StepView:
     def modules(self) -> dict[str, list[int]]:
         """FQN to the places of that name that are called in this step; also ``root.fqn``."""
         out: dict[str, list[int]] = {}
-        for place in np.unique(self.rows.place[self.rows.phase == _FORWARD]).tolist():
+        for place in np.unique(self.rows.place[is_call(self.rows, self.trace.tables)]).tolist():
             root, fqn = self.trace.tables.places[place]
             out.setdefault(fqn, []).append(place)
             out.setdefault(f"{root}.{fqn}" if fqn else root, []).append(place)
@@ -146,6 +148,7 @@ class StepView:
         heads = [text.partition(".")[0] for text in self.trace.tables.slots]
         table = np.array([_ROLE_OF_HEAD.get(head, Role.OTHER) for head in heads], np.uint8)
         roles = table[self.rows.slot] if len(table) else np.zeros(0, np.uint8)
+        roles = np.where(is_changed(self.rows, self.trace.tables), np.uint8(Role.CHANGED), roles)
         return np.where(np.isin(self.rows.phase, (_RNG, _INIT)), np.uint8(Role.OTHER), roles)
 
     def _edges(self, file: RunFile, row: Indices) -> Indices:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bisect_diverge.diff.keys import PARAMETER_SLOTS, codes, is_changed, parameter_names
+from bisect_diverge.diff.places import address_at, starts_resumed
 from bisect_diverge.diff.trace import RowState
-from bisect_diverge.model.address import PHASE_CODE, Phase
+from bisect_diverge.model.address import PHASE_CODE, PHASES, Address, Phase, micro_batch_text
 
 if TYPE_CHECKING:
+    from bisect_diverge.diff.keys import Columns
     from bisect_diverge.diff.options import DiffOptions
     from bisect_diverge.diff.trace import Trace
-    from bisect_diverge.model.address import Address
     from bisect_diverge.store.reader import RunFile
 
 
@@ -30,31 +32,84 @@ class IdleGenerator:
     """Number of its records that differ."""
 
 
-def address_at(trace: Trace, i: int) -> Address:
-    """Return the address of a row of the trace as A has it, or as B has it, in A's steps, where only B does."""
-    row = int(trace.row_a[i])
-    if row >= 0:
-        return trace.a.address(row)
-    return replace(trace.b.address(int(trace.row_b[i])), step=int(trace.rows.step[i]))
-
-
 def leave_out(trace: Trace, options: DiffOptions) -> list[IdleGenerator]:
     """Mark what is not compared as ignored, and return the generators among it."""
     trace.state[trace.rows.step < options.from_step] = RowState.IGNORED
     if options.ignore:
         _leave_out_matches(trace, options.ignore)
+    _leave_out_restored(trace)
     return _leave_out_idle_generators(trace)
 
 
 def _leave_out_matches(trace: Trace, globs: tuple[str, ...]) -> None:
-    """Mark rows that match a glob; equal ones need no mark, so only the others are written out as text."""
+    """Mark rows that match a glob; texts are put together from what stands before and behind the step."""
     pattern = re.compile("|".join(fnmatch.translate(glob) for glob in globs))
     by_fqn = np.array([bool(pattern.match(fqn)) for _, fqn in trace.tables.places], np.bool_)
-    open_rows = np.flatnonzero((trace.state != RowState.EQUAL) & (trace.state != RowState.IGNORED))
-    hit = by_fqn[trace.rows.place[open_rows]]
-    for at in np.flatnonzero(~hit).tolist():
-        hit[at] = pattern.match(str(address_at(trace, open_rows[at]))) is not None
-    trace.state[open_rows[hit]] = RowState.IGNORED
+    hit = by_fqn[trace.rows.place]
+    rest = np.flatnonzero(~hit)
+    rows = trace.rows.take(rest)
+    parts = rows.micro_batch, rows.phase, rows.place, rows.call, rows.slot
+    _, first, number = np.unique(codes(parts, parts)[0], return_index=True, return_inverse=True)
+    behind = [_behind_the_step(trace, rows, at) for at in first.tolist()]
+    matches = pattern.match
+    pairs = zip(rows.step.tolist(), number.tolist(), strict=True)
+    hit[rest] = [matches(f"r{trace.rank}/{step}{behind[n]}") is not None for step, n in pairs]
+    for at in np.flatnonzero(~hit).tolist() if trace.offset_b else ():
+        if starts_resumed(trace, at):
+            hit[at] = matches(str(address_at(trace, at))) is not None
+    trace.state[hit] = RowState.IGNORED
+
+
+def _behind_the_step(trace: Trace, rows: Columns, at: int) -> str:
+    """Return what follows the step in the text of a row's address: ``/0/forward/model:0#0:output.0``."""
+    root, fqn = trace.tables.places[rows.place[at]]
+    address = Address(
+        rank=0,
+        step=0,
+        micro_batch=micro_batch_text(int(rows.micro_batch[at])),
+        phase=PHASES[rows.phase[at]],
+        root=root,
+        fqn=fqn,
+        call=int(rows.call[at]),
+        slot=trace.tables.slots[rows.slot[at]],
+    )
+    return str(address).removeprefix("r0/0")
+
+
+def _leave_out_restored(trace: Trace) -> None:
+    """Mark rows of parameters that only one run put back: to the value that the other has had all along.
+
+    A run that evaluates with other weights, as with an average of them, changes them back before it trains on.
+    """
+    lone = is_changed(trace.rows, trace.tables) & (trace.rows.micro_batch >= 0) & ~trace.paired
+    if not lone.any():
+        return
+    slots = [number for number, slot in enumerate(trace.tables.slots) if slot in PARAMETER_SLOTS]
+    rows = np.flatnonzero(np.isin(trace.rows.slot, slots))
+    known = {trace.tables.places[place] for place in np.unique(trace.rows.place[rows[~_updates(trace)[rows]]]).tolist()}
+    names = {place: parameter_names(trace.tables.places[place], known) for place in np.unique(trace.rows.place[rows])}
+    last: tuple[dict[tuple[str, str], bytes], dict[tuple[str, str], bytes]] = {}, {}
+    sides = (trace.a, trace.row_a), (trace.b, trace.row_b)
+    for at in rows.tolist():
+        digests = [_digest(file, int(row[at])) for file, row in sides]
+        of_row = names[int(trace.rows.place[at])]
+        if lone[at]:
+            lacks, has = (0, 1) if digests[0] is None else (1, 0)
+            if digests[has] in [last[lacks].get(name) for name in of_row]:
+                trace.state[at] = RowState.IGNORED
+        for of_side, digest in zip(last, digests, strict=True):
+            of_side.update((name, digest) for name in of_row if digest is not None)
+
+
+def _updates(trace: Trace) -> NDArray[np.bool_]:
+    return np.asarray(trace.rows.phase == PHASE_CODE[Phase.OPTIMIZER])
+
+
+def _digest(file: RunFile, row: int) -> bytes | None:
+    if row < 0:
+        return None
+    event = file.events[row]
+    return bytes(event["digest0"].tobytes() + event["digest1"].tobytes())
 
 
 def _leave_out_idle_generators(trace: Trace) -> list[IdleGenerator]:

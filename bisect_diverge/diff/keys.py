@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from bisect_diverge.store.reader import RunFile
 
+PARAMETER_SLOTS = ("param", "buffer")
+"""Slots of parameters and buffers; in phase ``forward`` of those that were changed outside of an update."""
+
 _CODE_LIMIT = 1 << 62
 
 _Entry = TypeVar("_Entry", tuple[str, str], str)
@@ -130,10 +133,30 @@ def columns(file: RunFile, place: NDArray[np.int64], slot: NDArray[np.int64], of
 
 
 def is_call(rows: Columns, tables: Tables) -> NDArray[np.bool_]:
-    """Return which rows show that a module was called: forward rows but the loss, which is no module's."""
-    loss = tables.slots.index("value") if "value" in tables.slots else -1
+    """Return which rows show that a module was called: forward rows but the loss and changed parameters."""
+    others = [number for number, slot in enumerate(tables.slots) if slot == "value" or slot in PARAMETER_SLOTS]
+    out: NDArray[np.bool_] = rows.phase == PHASE_CODE[Phase.FORWARD]
+    for slot in others:
+        out &= rows.slot != slot
+    return out
+
+
+def is_changed(rows: Columns, tables: Tables) -> NDArray[np.bool_]:
+    """Return which rows show a parameter or buffer that was changed outside of an update."""
+    slots = [number for number, slot in enumerate(tables.slots) if slot in PARAMETER_SLOTS]
     forward: NDArray[np.bool_] = rows.phase == PHASE_CODE[Phase.FORWARD]
-    return np.asarray(forward & (rows.slot != loss))
+    return np.asarray(forward & np.isin(rows.slot, slots))
+
+
+def parameter_names(place: tuple[str, str], known: set[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the parameters, root and FQN as in their initial rows, that an optimizer row's name may mean."""
+    _, fqn = place
+    if place in known:
+        return [place]
+    head, _, rest = fqn.partition(".")
+    if (head, rest) in known:
+        return [(head, rest)]
+    return [name for name in known if name[1] == fqn]
 
 
 def codes(

@@ -8,6 +8,7 @@ behind its end.
 
 from __future__ import annotations
 
+import fnmatch
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bisect_diverge.diff.keys import Columns, codes, is_call
+from bisect_diverge.diff.keys import Columns, Tables, codes, is_call, is_changed
 from bisect_diverge.diff.trace import RowState, Trace
 from bisect_diverge.model.address import NO_PASS, PHASE_CODE, Phase
 from bisect_diverge.model.record import Flag
@@ -53,9 +54,11 @@ FIRST = (Reason.TRAINING,)
 LAST_RESORT = (Reason.NO_PASS, Reason.EVALUATION, Reason.RECOMPUTE, Reason.WRAPPER, Reason.INSIDE)
 """Reasons with which it can where nothing else differs."""
 
-_FORWARD, _BACKWARD, _RNG, _RECOMPUTE = (
-    PHASE_CODE[phase] for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.RNG, Phase.RECOMPUTE)
-)
+_RNG, _RECOMPUTE, _OPTIMIZER = (PHASE_CODE[phase] for phase in (Phase.RNG, Phase.RECOMPUTE, Phase.OPTIMIZER))
+_BY_MODULE = [PHASE_CODE[phase] for phase in (Phase.INIT, Phase.FORWARD, Phase.BACKWARD, Phase.RECOMPUTE)]
+"""Phases of which ``--modules`` chooses the rows, beside those of parameters in an update."""
+_BY_PARAMETER = ("param", "buffer", "grad", "state")
+"""First parts of the slots of an update of which it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,13 +114,44 @@ def lone_rows(trace: Trace, reach_a: Reach, reach_b: Reach) -> Lone:
     reason[rows.micro_batch == NO_PASS] = Reason.NO_PASS
     reason[rows.micro_batch < NO_PASS] = Reason.EVALUATION
     reason[rows.phase == _RECOMPUTE] = Reason.RECOMPUTE
-    if trace.a.record.options.modules != trace.b.record.options.modules:
-        reason[np.isin(rows.phase, (_FORWARD, _BACKWARD, _RECOMPUTE))] = Reason.FILTERED
+    changed = is_changed(rows, trace.tables) & _in_common_passes(trace, rows)
+    reason[changed] = Reason.TRAINING
+    for side, file in enumerate((trace.a, trace.b)):
+        reason[(other == side) & _not_asked_for(rows, trace.tables, file.record.options.modules)] = Reason.FILTERED
     begin = np.array([reach_a.begin, reach_b.begin])[other]
     far = np.iinfo(np.int64).max
     end = np.array([far if r.end is None else r.end for r in (reach_a, reach_b)])[other]
     reason[(rows.step < begin) | (rows.step >= end)] = Reason.BEYOND
     return Lone(index, reason)
+
+
+def _not_asked_for(rows: Columns, tables: Tables, globs: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Return which rows a run that was recorded with ``--modules`` does not have for that reason."""
+    if not globs:
+        return np.zeros(len(rows), np.bool_)
+    heads = [slot.partition(".")[0] for slot in tables.slots]
+    of_parameter = np.array([head in _BY_PARAMETER for head in heads], np.bool_)
+    is_loss = np.array([slot == "value" for slot in tables.slots], np.bool_)
+    wanted = np.array([_fits(fqn, globs) for _, fqn in tables.places], np.bool_)
+    # The FQN of an optimizer's row has the root in front where it updates the parameters of several.
+    below = np.array([_fits(fqn.partition(".")[2], globs) for _, fqn in tables.places], np.bool_)
+    updated = (rows.phase == _OPTIMIZER) & of_parameter[rows.slot]
+    chosen = (np.isin(rows.phase, _BY_MODULE) & ~is_loss[rows.slot]) | updated
+    return np.asarray(chosen & ~wanted[rows.place] & ~(updated & below[rows.place]))
+
+
+def _fits(fqn: str, globs: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(fqn, glob) for glob in globs)
+
+
+def _in_common_passes(trace: Trace, lone: Columns) -> NDArray[np.bool_]:
+    """Return which rows stand in a pass of their root that both runs make."""
+    roots = {root: number for number, root in enumerate(dict.fromkeys(root for root, _ in trace.tables.places))}
+    root = np.array([roots[name] for name, _ in trace.tables.places], np.int64)
+    chosen = trace.paired & is_call(trace.rows, trace.tables) & np.isin(trace.rows.step, np.unique(lone.step))
+    both = trace.rows.take(np.flatnonzero(chosen))
+    have, ask = codes((both.step, both.micro_batch, root[both.place]), (lone.step, lone.micro_batch, root[lone.place]))
+    return np.asarray(np.isin(ask, have))
 
 
 def called_parents(trace: Trace) -> NDArray[np.int64]:

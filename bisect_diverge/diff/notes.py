@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bisect_diverge.diff.ignored import IdleGenerator, address_at
+from bisect_diverge.diff.ignored import IdleGenerator
 from bisect_diverge.diff.lone import Lone, Reach, Reason
+from bisect_diverge.diff.places import address_at
 from bisect_diverge.model.record import Flag
 from bisect_diverge.model.run import State
 
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from bisect_diverge.diff.trace import Trace
     from bisect_diverge.store.reader import Run, RunFile
 
+STRANGERS = 10
+"""Records of a run for each one with a partner, beyond which the two look like different programs."""
+_EXCUSED = (Reason.BEYOND, Reason.FILTERED, Reason.OPAQUE, Reason.RECOMPUTE, Reason.EVALUATION)
+"""Reasons for which a record may lack a partner in two runs of one program."""
+
 _WHY = {
     Reason.TRAINING: "in training passes",
     Reason.NO_PASS: "outside of passes (batches, settings, optimizer state, initial values)",
@@ -26,7 +31,7 @@ _WHY = {
     Reason.WRAPPER: "of calls around calls that both runs have",
     Reason.INSIDE: "inside calls that only one run has",
     Reason.OPAQUE: "inside calls of which one run shows no inside (a compiled region)",
-    Reason.FILTERED: "of modules that only one run was asked to record (--modules)",
+    Reason.FILTERED: "of modules and parameters that only one run was asked to record (--modules)",
     Reason.BEYOND: "of steps that only one run recorded",
 }
 
@@ -38,7 +43,30 @@ def partner_notes(traces: Sequence[Trace], lone: Sequence[Lone]) -> Iterator[str
         count = sum(len(at) for _, at in found)
         if count:
             trace, at = next((trace, at) for trace, at in found if len(at))
-            yield f"{_records(count)} {why} have no partner, the first at {address_at(trace, int(at[0]))}"
+            has = "has" if count == 1 else "have"
+            yield f"{_records(count)} {why} {has} no partner, the first at {address_at(trace, int(at[0]))}"
+
+
+def stranger_note(traces: Sequence[Trace], lone: Sequence[Lone]) -> Iterator[str]:
+    """Return a sentence where hardly any record of a run has a partner that it could have."""
+    shares = []
+    for of_side in ("row_a", "row_b"):
+        paired = sum(int(np.count_nonzero(trace.paired)) for trace in traces)
+        alone = sum(
+            int(np.count_nonzero(getattr(trace, of_side)[rows.index[~np.isin(rows.reason, _EXCUSED)]] >= 0))
+            for trace, rows in zip(traces, lone, strict=True)
+        )
+        shares.append((paired, paired + alone))
+    paired, total = max(shares, key=lambda share: share[1])
+    if paired * STRANGERS < total:
+        has = "has a partner" if paired == 1 else "have a partner"
+        yield f"these look like different programs: {paired} of {_records(total)} {has}"
+
+
+def same_run_note(a: Run, b: Run) -> Iterator[str]:
+    """Return a sentence where a run is compared with itself."""
+    if a.first.path.resolve() == b.first.path.resolve():
+        yield "A and B are the same recording: it was compared with itself"
 
 
 def generator_note(idle: Sequence[IdleGenerator]) -> Iterator[str]:
@@ -46,17 +74,8 @@ def generator_note(idle: Sequence[IdleGenerator]) -> Iterator[str]:
     if idle:
         slots = ", ".join(sorted({generator.slot for generator in idle}))
         count = sum(generator.records for generator in idle)
-        yield f"generators that neither run draws from differ in {_records(count)}, which do not count: {slots}"
-
-
-def value_note(trace: Trace, index: int) -> Iterator[str]:
-    """Return a sentence with the two values of a record that holds one number."""
-    if trace.paired[index]:
-        a, b = (
-            float(file.events["value"][row[index]]) for file, row in ((trace.a, trace.row_a), (trace.b, trace.row_b))
-        )
-        if not (math.isnan(a) and math.isnan(b)):
-            yield f"its value is {a!r} in A and {b!r} in B"
+        which = "which does not count" if count == 1 else "which do not count"
+        yield f"generators that neither run draws from differ in {_records(count)}, {which}: {slots}"
 
 
 def run_notes(a: Run, b: Run) -> Iterator[str]:
@@ -81,7 +100,8 @@ def unhashable_note(traces: Sequence[Trace]) -> Iterator[str]:
         int(np.count_nonzero(trace.a.events["flags"][trace.row_a[trace.same]] & Flag.UNHASHABLE)) for trace in traces
     )
     if count:
-        yield f"{_records(count)} hold tensors without readable bytes: that they are equal is not known"
+        holds = "holds a tensor" if count == 1 else "hold tensors"
+        yield f"{_records(count)} {holds} without readable bytes: that they are equal is not known"
 
 
 def _ending(file: RunFile) -> str:

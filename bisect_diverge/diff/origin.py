@@ -24,8 +24,9 @@ from bisect_diverge.diff.edges import (
     users,
 )
 from bisect_diverge.diff.first import is_fed_in
-from bisect_diverge.diff.ignored import address_at
+from bisect_diverge.diff.keys import PARAMETER_SLOTS, parameter_names
 from bisect_diverge.diff.lone import called_parents
+from bisect_diverge.diff.places import address_at, starts_resumed
 from bisect_diverge.diff.trace import RowState, Trace
 from bisect_diverge.model.address import PHASE_CODE, PHASES, Phase
 
@@ -90,6 +91,8 @@ class Judge:
         if not self.view.paired[row]:
             return Origin(None, "it has no counterpart in the other run that could be compared")
         phase = PHASES[self.view.rows.phase[row]]
+        if starts_resumed(self.trace, int(self.view.index[row])):
+            return self._resumed(row)
         if phase is Phase.RNG:
             return self._generator(row)
         if phase in _BEGINNINGS:
@@ -119,10 +122,20 @@ class Judge:
     # -- what went into a row, by its role
     # ---------------------------------------------------------------------
 
+    def _resumed(self, row: int) -> Origin:
+        left = f"B starts from another value than A's step {self.view.rows.step[row]} left"
+        is_generator = self.view.rows.phase[row] == _RNG_CODE
+        return Origin(True, f"{left}: the checkpoint did not restore that generator" if is_generator else left)
+
     def _generator(self, row: int) -> Origin:
         trace, index = self.trace, int(self.view.index[row])
-        before = np.flatnonzero((trace.rows.phase[:index] == _RNG_CODE) & trace.paired[:index])
-        before = before[trace.rows.slot[before] == trace.rows.slot[index]]
+        states = np.flatnonzero(
+            (trace.rows.phase[:index] == _RNG_CODE) & (trace.rows.slot[:index] == trace.rows.slot[index])
+        )
+        before = states[trace.paired[states]]
+        lone = states[states > before.max(initial=-1)]
+        if len(lone):
+            return Origin(None, f"only one run has the state before it: {address_at(trace, int(lone[-1]))}")
         if not len(before):
             return Origin(True, "no earlier state of that generator is recorded: it was seeded differently")
         if not trace.same[before[-1]]:
@@ -179,6 +192,10 @@ class Judge:
             spoilt = self._bad_between(int(inputs[0]), row, int(view.group[row]))
         if spoilt is not None:
             return Origin(None, f"it may have been made from {self._address(spoilt)}, which differs")
+        alone = np.flatnonzero(~view.paired[inputs[0] : row]) + int(inputs[0])
+        alone = alone[self._parents[rows.place[alone]] == parent]
+        if len(alone):
+            return Origin(None, f"it may have been made from {self._address(int(alone[0]))}, which only one run has")
         held = self._held(int(inputs[0]))
         if held:
             return held
@@ -236,17 +253,29 @@ class Judge:
         spoilt = self._first_bad(np.concatenate([settings, gradients]))
         if spoilt is not None:
             return Origin(False, f"what the update used differs: {self._address(spoilt)}")
-        if not self._equal_before(int(view.rows.place[row])):
+        if not self._equal_before(row):
             return Origin(False, "that parameter or its state differed already before the update")
         return Origin(True, f"the gradient and the settings of that update {_EQUAL}, and so was the state before")
 
-    def _equal_before(self, place: int) -> bool:
-        """Return whether parameter and state at an optimizer's place were equal after the update before."""
+    def _changed(self, row: int) -> Origin:
+        name = self.trace.tables.places[self.view.rows.place[row]]
+        if self._parameter_before(name, row, self._equal.get(name, True)) is False:
+            return Origin(False, "it differed already before it was changed outside of an update")
+        return Origin(None, "it was changed between two updates, by code that is not recorded")
+
+    def _equal_before(self, row: int) -> bool:
+        """Return whether parameter and state at an optimizer's place were equal before the update."""
+        place, trace = int(self.view.rows.place[row]), self.trace
         begin = int(self.view.index[0])
-        rows = np.flatnonzero((self.trace.rows.place[:begin] == place) & self.trace.paired[:begin])
-        rows = rows[self.trace.rows.step[rows] == self.trace.rows.step[rows].max(initial=-1)]
-        updated = np.array([slot.partition(".")[0] in ("param", "state") for slot in self.trace.tables.slots])
-        return bool(self.trace.same[rows][updated[self.trace.rows.slot[rows]]].all())
+        rows = np.flatnonzero((trace.rows.place[:begin] == place) & trace.paired[:begin])
+        rows = rows[trace.rows.step[rows] == trace.rows.step[rows].max(initial=-1)]
+        heads = [slot.partition(".")[0] for slot in trace.tables.slots]
+        names = [name for name in parameter_names(trace.tables.places[place], self._known) if name in self._equal]
+        of_update = ("state",) if names else ("param", "state")  # the parameter may have been changed since
+        updated = np.array([head in of_update for head in heads])
+        if not trace.same[rows][updated[trace.rows.slot[rows]]].all():
+            return False
+        return all(self._parameter_before(name, row, self._equal[name]) for name in names)
 
     def _buffer(self, row: int) -> Origin:
         inputs = inputs_of_module(self.view, row)
@@ -255,6 +284,8 @@ class Judge:
         spoilt = self._first_bad(inputs)
         if spoilt is not None:
             return Origin(False, f"an input of its module differs: {self._address(spoilt)}")
+        if not self.view.paired[inputs].all():
+            return Origin(None, "only one run has all calls of its module in that step")
         return Origin(True, f"all inputs of its module in that step {_EQUAL}")
 
     # -- helpers
@@ -280,16 +311,34 @@ class Judge:
         if inside:
             modules += [name for name in self._parameters if name[0] == root and _is_below(name[1], fqn)]
         held = [entry for module in modules for entry in self._parameters.get(module, ())]
-        return next((Origin(False, f"its parameter or buffer {name} differs") for name, same in held if not same), None)
+        for name, same in held:
+            before = self._parameter_before(name, row, same)
+            if before is None:
+                return Origin(None, f"only one run changed its parameter or buffer {name[1]} outside of an update")
+            if not before:
+                return Origin(False, f"its parameter or buffer {name[1]} differs")
+        return None
+
+    def _parameter_before(self, name: tuple[str, str], row: int, same: bool) -> bool | None:
+        """Return whether a parameter was equal before a row of the step; None: only one run changed it.
+
+        Args:
+            name: Its root and FQN.
+            row: The row.
+            same: Whether it was equal before the step.
+        """
+        inside = self._written.get(name, [])
+        return next((equal for at, equal in reversed(inside) if at < row), same)
 
     def _drawn(self, row: int) -> Origin | None:
         """Return why a call is no origin, where it draws from a generator whose state differed before it."""
         view = self.view
         members = view.members(int(view.group[row]))
-        drawn = members[view.rows.phase[members] == _RNG_CODE]
-        before = np.flatnonzero(view.rows.phase[: members[0]] == _RNG_CODE)
-        for slot in np.unique(view.rows.slot[drawn]):
-            earlier = before[view.rows.slot[before] == slot]
+        # The state on entry to a root says nothing of draws; one that is seen later in the call does.
+        drawn = members[1:][view.rows.phase[members[1:]] == _RNG_CODE]
+        slots, first = np.unique(view.rows.slot[drawn], return_index=True)
+        for slot, draw in zip(slots.tolist(), drawn[first].tolist(), strict=True):
+            earlier = np.flatnonzero((view.rows.phase[:draw] == _RNG_CODE) & (view.rows.slot[:draw] == slot))
             if len(earlier) and self._first_bad(earlier[-1:]) is not None:
                 return Origin(False, f"it draws from {self.trace.tables.slots[slot]}, whose state differed before")
         return None
@@ -299,23 +348,52 @@ class Judge:
         return called_parents(self.trace)
 
     @cached_property
-    def _parameters(self) -> dict[tuple[str, str], list[tuple[str, bool]]]:
-        """Root and FQN of a module to its parameters and buffers, each with: equal before this step."""
+    def _known(self) -> set[tuple[str, str]]:
+        """Root and FQN of every parameter and buffer that an initial row, or one of a change, names."""
+        trace = self.trace
+        end = int(self.view.index[-1]) + 1
+        rows = np.flatnonzero(_of_slots(trace, PARAMETER_SLOTS)[trace.rows.slot[:end]])
+        named = rows[trace.rows.phase[rows] != _OPTIMIZER_CODE]
+        return {trace.tables.places[place] for place in np.unique(trace.rows.place[named]).tolist()}
+
+    @cached_property
+    def _equal(self) -> dict[tuple[str, str], bool]:
+        """Root and FQN of each parameter and buffer to whether it was equal before this step."""
         trace = self.trace
         begin = int(self.view.index[0])
-        slots = [number for number, slot in enumerate(trace.tables.slots) if slot in ("param", "buffer")]
-        rows = np.flatnonzero(np.isin(trace.rows.slot[:begin], slots) & trace.paired[:begin])[::-1]
-        init = np.isin(trace.rows.phase[rows], _INIT_CODE)
-        roots = {trace.tables.places[p] for p in np.unique(trace.rows.place[rows[init]]).tolist()}
+        chosen = _of_slots(trace, PARAMETER_SLOTS)[trace.rows.slot[:begin]] & trace.paired[:begin]
+        rows = np.flatnonzero(chosen)[::-1]
         places, latest = np.unique(trace.rows.place[rows], return_index=True)
         equal: dict[tuple[str, str], bool] = {}
         order = np.argsort(-latest)  # oldest first, so that the newest state of a parameter wins
         for place, row in zip(places[order].tolist(), rows[latest[order]].tolist(), strict=True):
-            for name in _parameter_names(trace.tables.places[place], roots):
+            for name in parameter_names(trace.tables.places[place], self._known):
                 equal[name] = bool(trace.same[row])
-        out: dict[tuple[str, str], list[tuple[str, bool]]] = {}
-        for (root, fqn), same in equal.items():
-            out.setdefault((root, fqn.rpartition(".")[0]), []).append((fqn, same))
+        return equal
+
+    @cached_property
+    def _written(self) -> dict[tuple[str, str], list[tuple[int, bool | None]]]:
+        """Root and FQN of each parameter to the rows of this step that show it anew before an update.
+
+        Each row comes with whether it is equal; None: only one run has it.
+        """
+        view = self.view
+        slots = _of_slots(self.trace, PARAMETER_SLOTS)[view.rows.slot]
+        compared = self.trace.state[view.index] != RowState.IGNORED
+        rows = np.flatnonzero(slots & (view.rows.phase != _OPTIMIZER_CODE) & (compared | view.paired))
+        out: dict[tuple[str, str], list[tuple[int, bool | None]]] = {}
+        for row in rows.tolist():
+            name = self.trace.tables.places[view.rows.place[row]]
+            out.setdefault(name, []).append((row, bool(view.same[row]) if view.paired[row] else None))
+        return out
+
+    @cached_property
+    def _parameters(self) -> dict[tuple[str, str], list[tuple[tuple[str, str], bool]]]:
+        """Root and FQN of a module to its parameters and buffers, each with: equal before this step."""
+        out: dict[tuple[str, str], list[tuple[tuple[str, str], bool]]] = {}
+        for name in sorted(self._equal.keys() | self._written.keys()):
+            root, fqn = name
+            out.setdefault((root, fqn.rpartition(".")[0]), []).append((name, self._equal.get(name, True)))
         return out
 
     def _first_bad(self, rows: Indices) -> int | None:
@@ -351,11 +429,11 @@ _BY_ROLE: dict[Role, Callable[[Judge, int], Origin]] = {
     Role.GRAD: Judge._grad,
     Role.UPDATED: Judge._updated,
     Role.BUFFER: Judge._buffer,
+    Role.CHANGED: Judge._changed,
 }
 
 _EQUAL = "are equal"
 _RNG_CODE = PHASE_CODE[Phase.RNG]
-_INIT_CODE = PHASE_CODE[Phase.INIT]
 _OPTIMIZER_CODE = PHASE_CODE[Phase.OPTIMIZER]
 
 
@@ -367,12 +445,6 @@ def _is_below(fqn: str, above: str) -> bool:
     return fqn.startswith(f"{above}." if above else "") and fqn != above
 
 
-def _parameter_names(place: tuple[str, str], known: set[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the initial parameters that an init or optimizer row's name may mean."""
-    _, fqn = place
-    if place in known:
-        return [place]
-    head, _, rest = fqn.partition(".")
-    if (head, rest) in known:
-        return [(head, rest)]
-    return [name for name in known if name[1] == fqn]
+def _of_slots(trace: Trace, wanted: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return for each slot number whether it is one of some slots."""
+    return np.array([slot in wanted for slot in trace.tables.slots], np.bool_)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from bisect_diverge.model.divergence import ElementStatistics
+from bisect_diverge.model.address import PHASE_CODE, Phase
+from bisect_diverge.model.divergence import ElementStatistics, LoneNan
 from bisect_diverge.model.elements import ELEMENT_TYPES
 from bisect_diverge.model.record import Flag
 
@@ -29,8 +30,14 @@ def tensors_at(trace: Trace, index: int) -> tuple[Tensor | None, Tensor | None]:
     return tensor_a, tensor_b
 
 
-def statistics_at(trace: Trace, index: int) -> ElementStatistics | None:
-    """Return how the tensors of a row differ; None unless both are kept, of one type and one shape."""
+def statistics_at(trace: Trace, index: int, *, computed: bool = True) -> ElementStatistics | None:
+    """Return how the tensors of a row differ; None unless both are kept, of one type and one shape.
+
+    Args:
+        trace: The trace.
+        index: Place in it.
+        computed: A kernel made them: no batch, and nothing else that was fed in.
+    """
     row_a, row_b = int(trace.row_a[index]), int(trace.row_b[index])
     if row_a < 0 or row_b < 0:
         return None
@@ -42,21 +49,25 @@ def statistics_at(trace: Trace, index: int) -> ElementStatistics | None:
     tensor_a, tensor_b = tensors_at(trace, index)
     if tensor_a is None or tensor_b is None:
         return None
-    return element_statistics(tensor_a, tensor_b, ELEMENT_TYPES[event_a["dtype"]].name)
+    computed = computed and event_a["phase"] != PHASE_CODE[Phase.DATA]
+    return element_statistics(tensor_a, tensor_b, ELEMENT_TYPES[event_a["dtype"]].name, computed=computed)
 
 
-def element_statistics(a: Tensor, b: Tensor, dtype: str) -> ElementStatistics:
+def element_statistics(a: Tensor, b: Tensor, dtype: str, *, computed: bool = True) -> ElementStatistics:
     """Return how two tensors of one type and shape differ.
 
     Args:
         a: As stored, any shape.
         b: The same type and shape.
         dtype: Name of their element type.
+        computed: A kernel made them, so that rounding may explain the difference.
     """
-    from bisect_diverge.numerics.signature import signature
-    from bisect_diverge.numerics.summary import gap
+    from bisect_diverge.numerics.signature import hint
+    from bisect_diverge.numerics.summary import gap, lone_nan
 
     found = gap(a, b, dtype)
+    looks = hint(a, b, dtype, computed=computed)
+    nan = lone_nan(a, b, dtype)
     return ElementStatistics(
         dtype=dtype,
         shape_a=a.shape,
@@ -67,5 +78,7 @@ def element_statistics(a: Tensor, b: Tensor, dtype: str) -> ElementStatistics:
         max_abs=found.max_abs,
         max_rel=found.max_rel,
         first_index=found.first_index or (),
-        signature=str(signature(a, b, dtype)),
+        signature=str(looks.signature),
+        rounded_as=looks.rounded_as,
+        nan=None if nan is None else LoneNan(*nan),
     )

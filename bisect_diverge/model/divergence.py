@@ -53,13 +53,16 @@ class Place:
     side: Side
     """Which runs have it."""
     module_type: str
-    """Class of the module; empty where there is none."""
+    """Class of the module (in A where both have it); empty where there is none."""
     site: str
     """``file:line`` that called the module; empty if not known."""
+    module_type_b: str = ""
+    """Class of the module in B where it is another; else empty."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the place as plain JSON values."""
         a = self.address
+        other = {"module_type_b": self.module_type_b} if self.module_type_b else {}
         return {
             "address": str(a),
             "side": str(self.side),
@@ -72,8 +75,37 @@ class Place:
             "call": a.call,
             "slot": a.slot,
             "module_type": self.module_type,
+            **other,
             "site": self.site,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The same property of a record in both runs, as text."""
+
+    a: str
+    """In A."""
+    b: str
+    """In B."""
+
+    def to_json(self) -> dict[str, str]:
+        """Return both as plain JSON values."""
+        return {"a": self.a, "b": self.b}
+
+
+@dataclass(frozen=True, slots=True)
+class LoneNan:
+    """The first element that is NaN in one run only."""
+
+    side: str
+    """``a`` or ``b``: the run in which it is NaN."""
+    index: tuple[int, ...]
+    """Its index, row-major."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {"side": self.side, "index": list(self.index)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +132,16 @@ class ElementStatistics:
     """Index of the first element, in row-major order, whose bits differ."""
     signature: str
     """A hint at the cause, a name of `numerics.signature`."""
+    rounded_as: str = ""
+    """Shorter type in which the difference is as small as rounding, as under autocast; empty: that of the tensor."""
+    nan: LoneNan | None = None
+    """The first element that is NaN in one run only; None: there is none."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the statistics as plain JSON values."""
+        """Return the statistics as plain JSON values; the last two keys only where they say something."""
+        more: dict[str, Any] = {"rounded_as": self.rounded_as} if self.rounded_as else {}
+        if self.nan is not None:
+            more["nan"] = self.nan.to_json()
         return {
             "dtype": self.dtype,
             "shape_a": list(self.shape_a),
@@ -114,6 +153,7 @@ class ElementStatistics:
             "max_rel": self.max_rel,
             "first_index": list(self.first_index),
             "signature": self.signature,
+            **more,
         }
 
 
@@ -158,6 +198,14 @@ class Divergence:
     """Every place in the first differing step whose inputs were all equal."""
     tensor: ElementStatistics | None = None
     """Element statistics of `first`; None when shapes differ or only digests were kept."""
+    types: Sides | None = None
+    """Element type and shape of `first` in each run; None where only one has it."""
+    values: Sides | None = None
+    """The values of `first` where it holds one number or one text; else None."""
+    structure: str = ""
+    """What one run does and the other does not, where `first` has no partner and a sentence tells; else empty."""
+    limited: str = ""
+    """Why the verdict is *equal so far*, one clause; empty for other verdicts."""
     compared: Compared = field(default_factory=Compared)
     """How much was compared."""
     environment: tuple[Difference, ...] = ()
@@ -166,7 +214,12 @@ class Divergence:
     """What was left out and why, offsets proposed, generators ignored."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as plain JSON values."""
+        """Return the result as plain JSON values; `types` and `values` only where they say something."""
+        more = {}
+        if self.types is not None and self.types.a != self.types.b:
+            more["types"] = self.types.to_json()
+        if self.values is not None:
+            more["values"] = self.values.to_json()
         return {
             "schema": JSON_SCHEMA,
             "verdict": str(self.verdict),
@@ -176,6 +229,7 @@ class Divergence:
             "origin_reason": self.origin_reason,
             "origins_in_first_step": [str(address) for address in self.origins_in_first_step],
             "tensor": None if self.tensor is None else self.tensor.to_json(),
+            **more,
             "compared": self.compared.to_json(),
             "environment": [difference.to_json() for difference in self.environment],
             "notes": list(self.notes),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bisect_diverge.numerics.bits import COMPLEX, FloatFormat, bits, decode, differs, float_format
+from bisect_diverge.numerics.bits import COMPLEX, FORMATS, FloatFormat, bits, decode, differs, float_format
 from bisect_diverge.numerics.summary import blocks
 
 
@@ -28,7 +28,8 @@ class Signature(StrEnum):
     """Every differing element is zero in both."""
     REDUCTION_ORDER = "reduction-order"
     """Every differing element is finite in both, and the difference is at most `rounding`, relative to the
-    element or to the root mean square of the tensor: another order of summation, or another kernel."""
+    element or to the root mean square of the tensor: another order of summation, or another kernel. Or the same
+    in a shorter type, whose values a float32 tensor holds under autocast, see `Hint.rounded_as`."""
     PERMUTATION = "permutation"
     """Both hold the same elements in another order."""
     MASKED = "masked"
@@ -40,6 +41,19 @@ class Signature(StrEnum):
     VALUES = "values"
     """Anything else."""
 
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """How two tensors differ."""
+
+    signature: Signature
+    """The rule that fits."""
+    rounded_as: str = ""
+    """For *reduction-order* the shorter type whose rounding it is; empty: the tensor's own."""
+
+
+SMALL_SHARE = 1 / 16
+"""Share of elements up to which differences of a unit of a shorter type are taken for its rounding."""
 
 SAMPLE = 1 << 20
 """Differing elements that the rules look at; of more, the first."""
@@ -63,6 +77,10 @@ class _Found:
     """Distance from 1 to the next larger number of the type; 0 for integers."""
     rounding: float
     """What counts as rounding, see `rounding`."""
+    numel: int
+    """Number of elements."""
+    dtype: str
+    """Name of the element type."""
 
 
 def rounding(kind: FloatFormat) -> float:
@@ -76,19 +94,28 @@ def rounding(kind: FloatFormat) -> float:
 
 
 def signature(a: NDArray[Any], b: NDArray[Any], dtype: str) -> Signature:
+    """Return the name of `hint` alone."""
+    return hint(a, b, dtype).signature
+
+
+def hint(a: NDArray[Any], b: NDArray[Any], dtype: str, *, computed: bool = True) -> Hint:
     """Return a hint at why two tensors differ.
 
     Args:
         a: As stored, any shape.
         b: The same type and shape.
         dtype: Name of their element type.
+        computed: A kernel made them; what was fed in is never *reduction-order*.
     """
     found = _look(a, b, dtype)
     rules = _RULES if float_format(dtype) else _INTEGER_RULES
     if not found.differing:
-        return Signature.EQUAL
+        return Hint(Signature.EQUAL)
     with np.errstate(all="ignore"):
-        return next((name for name, fits in rules if fits(found)), Signature.VALUES)
+        allowed = [(name, fits) for name, fits in rules if computed or name is not Signature.REDUCTION_ORDER]
+        name = next((name for name, fits in allowed if fits(found)), Signature.VALUES)
+        shorter = _shorter_type(found) if name is Signature.VALUES and computed else ""
+    return Hint(Signature.REDUCTION_ORDER, shorter) if shorter else Hint(name)
 
 
 def _look(a: NDArray[Any], b: NDArray[Any], dtype: str) -> _Found:
@@ -117,6 +144,8 @@ def _look(a: NDArray[Any], b: NDArray[Any], dtype: str) -> _Found:
         balance % 2**64 == 0,
         kind.epsilon if kind else 0.0,
         rounding(kind) if kind else 0.0,
+        a.size,
+        dtype,
     )
 
 
@@ -154,6 +183,27 @@ def _reduction_order(found: _Found) -> bool:
     return bool((np.isfinite(size) & (np.abs(found.a - found.b) <= found.rounding * size)).all())
 
 
+def _shorter_type(found: _Found) -> str:
+    """Return the shorter type whose rounding the differences of a float32 tensor are; empty: of none.
+
+    Either all differing values are numbers of that type, or they are one unit of it apart in a few elements.
+    """
+    size = np.maximum(np.abs(found.a), np.abs(found.b))
+    if found.dtype != "float32" or not np.isfinite(size).all():
+        return ""
+    gap = np.abs(found.a - found.b)
+    pattern = np.concatenate([found.a, found.b]).astype(np.float32).view(np.uint32)
+    for name, spare in _SHORTER.items():
+        kind = FORMATS[name]
+        near = np.maximum(size, found.scale)
+        if not (pattern & spare).any() and (gap <= rounding(kind) * near).all():
+            return name
+    few = found.differing <= SMALL_SHARE * found.numel
+    unit = np.exp2(np.frexp(size)[1] - 1.0)  # the power of two at or below each value
+    fitting = (name for name in reversed(_SHORTER) if (gap <= FORMATS[name].epsilon * unit).all())
+    return next(fitting, "") if few else ""
+
+
 def _permutation(found: _Found) -> bool:
     return found.same_elements
 
@@ -187,6 +237,9 @@ def _shifted_integers(found: _Found) -> bool:
     gaps = found.b.astype(np.uint64) - found.a.astype(np.uint64)  # wraps around: exact for every width
     return bool((gaps == gaps[0]).all())
 
+
+_SHORTER = {"bfloat16": 0xFFFF, "float16": 0xFFF}
+"""Shorter type to the bits of a float32 that are zero in its values (one more is left for float16 sums)."""
 
 _RULES = (
     (Signature.NAN, _nan),

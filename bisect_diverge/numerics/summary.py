@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bisect_diverge.numerics.bits import COMPLEX, FORMATS, decode, differs
+from bisect_diverge.numerics.bits import COMPLEX, FORMATS, decode, differs, float_format
 from bisect_diverge.numerics.ulp import NO_DISTANCE, ulp_distance
 
 if TYPE_CHECKING:
@@ -118,6 +118,19 @@ def gap(a: NDArray[Any], b: NDArray[Any], dtype: str) -> Gap:
         max_rel=max(relative, default=None),
         first_index=None if first is None else tuple(map(int, np.unravel_index(first, a.shape))),
     )
+
+
+def lone_nan(a: NDArray[Any], b: NDArray[Any], dtype: str) -> tuple[str, tuple[int, ...]] | None:
+    """Return ``a`` or ``b`` and the index of the first element that is NaN only there; None: there is none."""
+    if float_format(dtype) is None:
+        return None
+    for number, (block_a, block_b) in enumerate(blocks(a, b)):
+        of_a, of_b = np.isnan(decode(block_a, dtype)), np.isnan(decode(block_b, dtype))
+        found = np.flatnonzero(of_a != of_b)
+        if len(found):
+            index = np.unravel_index(number * BLOCK + int(found[0]), a.shape)
+            return ("a" if of_a[found[0]] else "b"), tuple(map(int, index))
+    return None
 
 
 def ulp_histogram(a: NDArray[Any], b: NDArray[Any], dtype: str) -> tuple[int, ...]:

@@ -6,30 +6,19 @@ import shlex
 from typing import TYPE_CHECKING
 
 from bisect_diverge.model.divergence import Divergence, Side, Verdict
-from bisect_diverge.model.elements import shape_text
-from bisect_diverge.report.words import Paint, magnitude, moment, place, plain, plural, printable
+from bisect_diverge.report.elements_text import elements, looks
+from bisect_diverge.report.words import Paint, moment, place, plain, plural, printable, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bisect_diverge.model.divergence import Compared, ElementStatistics, Place
+    from bisect_diverge.model.divergence import Compared, Place
 
 LISTED = 5
 """Origins that are listed; the rest is counted."""
 ENVIRONMENT_LINES = 20
 """Lines on the environment; `bd env` prints all."""
-
-HINTS = {
-    "nan": "NaN in one run only, or other NaNs",
-    "sign-of-zero": "zeros of another sign",
-    "reduction-order": "as small as rounding: another order of summation, or another kernel",
-    "permutation": "the same elements in another order",
-    "masked": "zero in one run where the other is not: another mask, as of dropout",
-    "scaled": "one constant factor apart",
-    "shifted": "one constant summand apart",
-    "values": "other values",
-}
-"""What a signature tells a reader; keys are the names of `numerics.signature`."""
+NOTHING_RECORDED = "nothing that was recorded (bd record --env NAME records a variable of yours)"
 
 
 def divergence_text(divergence: Divergence, label_a: str, label_b: str, paint: Paint = plain) -> str:
@@ -54,22 +43,31 @@ def divergence_text(divergence: Divergence, label_a: str, label_b: str, paint: P
 
 def _verdict(divergence: Divergence, paint: Paint) -> str:
     if divergence.first is not None:
-        return paint(f"≠ the runs diverge at {_where(divergence.first)}", "bad")
+        return paint(f"≠ the runs diverge at {_where(divergence)}", "bad")
     compared = divergence.compared
     amount = f"{plural(compared.records, 'record')} in {plural(compared.steps, 'step')}"
     sentences = {
         Verdict.EQUAL: f"= the runs are equal, bit for bit: {amount}",
-        Verdict.EQUAL_SO_FAR: f"= equal so far, bit for bit: {amount}; a recording stops before its run's end",
+        Verdict.EQUAL_SO_FAR: f"= equal so far, bit for bit: {amount}; {divergence.limited or 'a run is unfinished'}",
         Verdict.NOT_COMPARABLE: f"? the runs cannot be compared: {printable(next(iter(divergence.notes), ''))}",
     }
     good = divergence.verdict is not Verdict.NOT_COMPARABLE
     return paint(sentences[divergence.verdict], "good" if good else "bad")
 
 
-def _where(first: Place) -> str:
+def _where(divergence: Divergence) -> str:
+    first = divergence.first
+    assert first is not None
+    if divergence.structure:
+        return f"{step(first.address)}: {printable(divergence.structure)}"
     only = {Side.BOTH: "", Side.A: "only A has ", Side.B: "only B has "}[first.side]
-    kind = f", {first.module_type}" if first.module_type else ""
-    return f"{moment(first.address)}: {only}{place(first.address)}{printable(kind)}"
+    return f"{moment(first.address)}: {only}{place(first.address)}{printable(_class(first))}"
+
+
+def _class(first: Place) -> str:
+    if first.module_type_b:
+        return f", {first.module_type or 'no class'} in A, {first.module_type_b} in B"
+    return f", {first.module_type}" if first.module_type else ""
 
 
 def _facts(divergence: Divergence) -> Iterator[str]:
@@ -82,31 +80,17 @@ def _facts(divergence: Divergence) -> Iterator[str]:
         known = {True: "yes", False: "no", None: "undetermined"}[divergence.is_origin]
         yield f"  origin    {known}: {printable(divergence.origin_reason)}"
         if first.side is Side.BOTH:
-            yield f"  elements  {_elements(divergence.tensor)}"
-        if divergence.tensor is not None and divergence.tensor.numel > 1:
-            hint = divergence.tensor.signature
-            yield f"  looks     {hint}: {HINTS.get(hint, '')}".rstrip(": ")
+            yield f"  elements  {printable(elements(divergence))}"
+        hint = looks(divergence)
+        if hint:
+            yield f"  looks     {hint}"
     if divergence.verdict is not Verdict.NOT_COMPARABLE:
         yield f"  compared  {_amount(divergence.compared)}"
 
 
-def _elements(found: ElementStatistics | None) -> str:
-    if found is None:
-        return "not known: their shapes or types differ, or a run kept only digests"
-    parts = ["its one element differs"]
-    if found.numel > 1:
-        parts = [f"{found.differing} of {found.numel} elements differ, first {list(found.first_index)}"]
-    if found.max_ulp is not None:
-        parts.append(f"at most {found.max_ulp} ULP")
-    if found.max_abs is not None:
-        parts.append(f"|a-b| <= {magnitude(found.max_abs)}")
-    if found.max_rel is not None:
-        parts.append(f"relative {magnitude(found.max_rel)}")
-    return f"{shape_text(found.dtype, found.shape_a)}: {', '.join(parts)}"
-
-
 def _amount(compared: Compared) -> str:
-    parts = [f"{compared.equal} equal", f"{compared.differing} differ"]
+    differ = "differs" if compared.differing == 1 else "differ"
+    parts = [f"{compared.equal} equal", f"{compared.differing} {differ}"]
     parts += [f"{compared.only_in_a} only in A"] * bool(compared.only_in_a)
     parts += [f"{compared.only_in_b} only in B"] * bool(compared.only_in_b)
     amount = f"{plural(compared.records, 'record')} in {plural(compared.steps, 'step')}"
@@ -126,6 +110,8 @@ def _origins(divergence: Divergence, paint: Paint) -> Iterator[str]:
 
 def _environment(divergence: Divergence, label_a: str, label_b: str, paint: Paint) -> Iterator[str]:
     if not divergence.environment:
+        if divergence.verdict is Verdict.DIVERGED:
+            yield f"{paint('  what differs in the environment', 'title')}: {NOTHING_RECORDED}"
         return
     from bisect_diverge.report.environment_text import differences_text
 

@@ -77,11 +77,32 @@ class Matches:
                 "dtype": record.dtype,
                 "shape": list(record.shape),
                 "digest": record.digest,
+                "value": json_number(record.value) if holds_number(record) else None,
                 "kept": record.kept,
             }
             for record in self.shown
         ]
         return {"schema": 1, "matches": rows, "total": self.total}
+
+
+def holds_number(record: TensorRecord) -> bool:
+    """Return whether a record is one number whose value is known without its tensor."""
+    return math.prod(record.shape) == 1 and not math.isnan(record.value)
+
+
+def nothing_matches(run: Run, contains: str, glob: str, step: int | None) -> str:
+    """Return what to try where no record matches: the closest names, or how to ask."""
+    import difflib
+
+    last = max(file.steps for file in run.ranks.values()) - 1
+    if step is not None and step > last:
+        return f"the last step with records is {last}"
+    names = {part for file in run.ranks.values() for root, fqn, _ in file.names for part in (root, fqn) if part}
+    names |= {slot for file in run.ranks.values() for slot in file.slots}
+    close = difflib.get_close_matches((contains or glob).strip("*"), sorted(names), 3)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"bd show {run.path} lists roots and steps; --match takes a glob of an address or FQN, as '*attn*'"
 
 
 def flag_names(flags: Flag) -> list[str]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from bisect_diverge.model.elements import shape_text
-from bisect_diverge.report.record_detail import flag_names
+from bisect_diverge.report.record_detail import flag_names, holds_number
 from bisect_diverge.report.words import plural, printable
 
 if TYPE_CHECKING:
@@ -24,7 +23,9 @@ def record_text(details: Sequence[RecordDetail]) -> str:
 
 def matches_text(found: Matches) -> str:
     """Return matching records as text, one a line; what is not shown is counted."""
-    lines = [f"{printable(str(record.address))}  {_type(record)}  {record.digest}" for record in found.shown]
+    lines = [
+        f"{printable(str(record.address))}  {_type(record)}  {record.digest}{_value(record)}" for record in found.shown
+    ]
     if not found.total:
         lines.append("no record matches")
     elif found.total > len(found.shown):
@@ -46,7 +47,7 @@ def _lines(detail: RecordDetail) -> Iterator[str]:
         yield f"  flags     {', '.join(flag_names(record.flags))}"
     if detail.source is not None:
         yield f"  same as   {printable(str(detail.source))} (the same tensor, or one it is a view of)"
-    if math.prod(record.shape) == 1 and not math.isnan(record.value):
+    if holds_number(record):
         yield f"  value     {record.value!r}"
     if detail.summary is None:
         yield "  values    not kept, only the digest"
@@ -55,6 +56,10 @@ def _lines(detail: RecordDetail) -> Iterator[str]:
     more = detail.summary.numel - len(detail.values)
     tail = f" ... {more} more" if more else ""
     yield f"  values    {', '.join(detail.values)}{tail}"
+
+
+def _value(record: TensorRecord) -> str:
+    return f"  {record.value!r}" if holds_number(record) else ""
 
 
 def _type(record: TensorRecord) -> str:

@@ -154,7 +154,9 @@ def _kept_bytes(file: RunFile) -> int:
 
 
 def _roots(file: RunFile) -> dict[str, int]:
-    called = np.unique(file.events["name"][file.events["phase"] == PHASE_CODE[Phase.FORWARD]]).tolist()
+    others = [number for number, slot in enumerate(file.slots) if slot in ("param", "buffer")]
+    forward = (file.events["phase"] == PHASE_CODE[Phase.FORWARD]) & ~np.isin(file.events["slot"], others)
+    called = np.unique(file.events["name"][forward]).tolist()
     places = {file.names[number][:2] for number in called if file.names[number][1] != "loss"}
     counts: dict[str, int] = {}
     for root, _ in sorted(places):

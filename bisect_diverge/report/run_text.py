@@ -15,13 +15,23 @@ if TYPE_CHECKING:
 
 STEPS_LISTED = 10
 """Steps that are listed; the rest is counted."""
+LAST_LISTED = 3
+"""Of these, steps at the end of a longer run."""
+
+_HOOKS_SET, _HOOKS_CALLED = "gradient hooks set", "gradient hooks called"
 
 
-def run_text(overview: RunOverview) -> str:
-    """Return what a run holds as text, without a line end."""
+def run_text(overview: RunOverview, steps: int = STEPS_LISTED) -> str:
+    """Return what a run holds as text, without a line end.
+
+    Args:
+        overview: What it holds.
+        steps: Steps to list: of a longer run the first and the last.
+    """
     lines = [f"run {printable(overview.path)}"]
     for rank in overview.ranks:
         lines += [*_rank(rank, several=len(overview.ranks) > 1)]
+        lines += [*_steps(rank.steps, steps)]
     lines += [f"also {printable(path)}: another process of the same rank" for path in overview.extra]
     return "\n".join(lines)
 
@@ -40,11 +50,19 @@ def _rank(rank: RankOverview, *, several: bool) -> Iterator[str]:
     yield f"  roots     {', '.join(roots) or 'none was called'}"
     if rank.record.coverage:
         yield "  coverage"
-        yield from (f"    {printable(what)}: {count}" for what, count in sorted(rank.record.coverage.items()))
+        yield from (f"    {printable(line)}" for line in _coverage(rank.record.coverage))
     if rank.record.notes:
         yield "  notes"
         yield from (f"    {printable(note)}" for note in rank.record.notes)
-    yield from _steps(rank.steps)
+
+
+def _coverage(counts: dict[str, int]) -> Iterator[str]:
+    """Return what could be recorded and what not, in words."""
+    watched = counts.get(_HOOKS_SET, 0)
+    if watched:
+        yield f"gradients of module outputs: {counts.get(_HOOKS_CALLED, 0)} of {watched} arrived"
+    others = (name for name in sorted(counts) if name not in (_HOOKS_SET, _HOOKS_CALLED))
+    yield from (f"{name}: {counts[name]}" for name in others)
 
 
 def _origin(record: RunRecord) -> Iterator[str]:
@@ -64,14 +82,24 @@ def _origin(record: RunRecord) -> Iterator[str]:
     yield f"  asked     {printable(' '.join(asked))}"
 
 
-def _steps(steps: tuple[StepCounts, ...]) -> Iterator[str]:
+def _steps(steps: tuple[StepCounts, ...], limit: int) -> Iterator[str]:
     if not steps:
         return
     yield "  steps"
-    for step in steps[:STEPS_LISTED]:
-        phases = ", ".join(f"{count} {phase}" for phase, count in step.phases.items())
-        passes = f", {plural(step.micro_batches, 'micro-batch')}" if step.micro_batches else ""
-        cut = ", cut short" if step.cut else ""
-        yield f"    {step.step:>6}  {plural(step.records, 'record')}{passes}: {phases}{cut}"
-    if len(steps) > STEPS_LISTED:
-        yield f"    ... {len(steps) - STEPS_LISTED} more (--format json has all)"
+    if len(steps) <= limit:
+        yield from map(_step, steps)
+        return
+    last = min(LAST_LISTED, limit // 2)
+    left_out = steps[limit - last : len(steps) - last]
+    yield from map(_step, steps[: limit - last])
+    ends = f"{left_out[0].step} to {left_out[-1].step}" if len(left_out) > 1 else f"step {left_out[0].step}"
+    how = f"--limit {len(steps)} lists all, --step N the records of one"
+    yield f"    ... {plural(len(left_out), 'step')} left out, {ends} ({how})"
+    yield from map(_step, steps[len(steps) - last :])
+
+
+def _step(step: StepCounts) -> str:
+    phases = ", ".join(f"{count} {phase}" for phase, count in step.phases.items())
+    passes = f", {plural(step.micro_batches, 'micro-batch')}" if step.micro_batches else ""
+    cut = ", cut short" if step.cut else ""
+    return f"    {step.step:>6}  {plural(step.records, 'record')}{passes}: {phases}{cut}"

@@ -33,11 +33,16 @@ def magnitude(value: float) -> str:
     return f"{value:.3g}"
 
 
+def step(address: Address) -> str:
+    """Return the step in words, with the rank where it is not 0."""
+    rank = f"rank {address.rank}, " if address.rank else ""
+    return f"{rank}step {address.step}"
+
+
 def moment(address: Address) -> str:
     """Return step, micro-batch and phase in words."""
     pass_ = f", micro-batch {address.micro_batch}" if address.micro_batch != "-" else ""
-    rank = f"rank {address.rank}, " if address.rank else ""
-    return f"{rank}step {address.step}{pass_}, {address.phase}"
+    return f"{step(address)}{pass_}, {address.phase}"
 
 
 def place(address: Address) -> str:

@@ -33,6 +33,9 @@ from bisect_diverge.store import schema
 _READ_ERRORS = (OSError, KeyError, ValueError, TypeError, RuntimeError, OverflowError)
 """What h5py and numpy raise when the bytes of a file are not what its structure says."""
 
+RUNS_NAMED = 10
+"""Runs in a directory that a message names."""
+
 _RANK_FILE = re.compile(r"rank-(\d+)(?:\.(\d+))?\.h5")
 
 
@@ -249,9 +252,10 @@ class Run:
         """The first recording of each rank."""
         self.extra: list[Path] = []
         """Recordings of further processes of the same rank; not compared."""
-        for file in self._files():
+        files = self._files()
+        for file in files:
             match = _RANK_FILE.fullmatch(file.name)
-            if match and match[2] and self.path.is_dir():
+            if match and match[2] and file.with_name(f"rank-{match[1]}.h5") in files:
                 self.extra.append(file)
                 continue
             opened = RunFile(file)
@@ -288,10 +292,18 @@ class Run:
         files = sorted(self.path.glob("rank-*.h5"))
         if not files:
             raise NotARunError(
-                f"{self.path} is a directory without a recording (no rank-*.h5 in it)",
-                hint="if it was just recorded: the script called no module, or it never imported torch",
+                f"{self.path} is a directory without a recording (no rank-*.h5 in it)", hint=_inside(self.path)
             )
         return files
+
+
+def _inside(folder: Path) -> str:
+    """Return what to do with a directory that is no run: name the runs in it."""
+    runs = sorted({str(file.parent) for file in folder.glob("*/rank-*.h5")})
+    if not runs:
+        return "if it was just recorded: the script called no module, or it never imported torch"
+    more = f", ... ({len(runs) - RUNS_NAMED} more)" if len(runs) > RUNS_NAMED else ""
+    return f"it holds {'this run' if len(runs) == 1 else 'these runs'}: {', '.join(runs[:RUNS_NAMED])}{more}"
 
 
 def _open(path: Path) -> Any:

@@ -70,6 +70,11 @@ def test_json_is_one_document_on_stdout(runs: Path):
         (("a", "other"), "digests of different algorithms"),
         (("a", "b", "--map", "x"), "OLD=NEW"),
         (("a", "b", "--from", "-1"), "--from"),
+        (("a", "b", "--from", "7"), "the last step that both have is 2"),
+        (("a", "b", "--ignore", "*"), "nothing is left to compare"),
+        (("a", "b", "--map", "modl=model"), "did you mean model"),
+        (("a", "b", "--map", "model=modl"), "B (b) has no 'modl'"),
+        ((".", "a"), "it holds these runs: a, b, other, same"),
     ],
 )
 def test_trouble_ends_with_2_and_one_message(runs: Path, arguments: tuple[str, ...], message: str):
@@ -91,7 +96,13 @@ def test_not_comparable_is_a_verdict_in_json(runs: Path):
 
 @pytest.mark.parametrize(
     ("options", "status"),
-    [(("--ignore", "*"), 0), (("--from", "2"), 1), (("--ignore", "*:output.0", "--ignore", "lr"), 1)],
+    [
+        (("--ignore", "*"), 2),
+        (("--ignore", "*/[12]/*"), 0),
+        (("--from", "2"), 1),
+        (("--from", "7"), 2),
+        (("--ignore", "*:output.0", "--ignore", "lr"), 1),
+    ],
 )
 def test_options_reach_the_comparison(runs: Path, options: tuple[str, ...], status: int):
     """What is left out cannot be the first divergence."""

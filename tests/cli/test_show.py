@@ -62,6 +62,38 @@ def test_a_part_of_an_address_lists_matches(runs: Path):
     assert "... 5 more" in result.stdout
 
 
+def test_one_number_is_listed_with_its_value(runs: Path, tmp_path: Path):
+    """What a loss was can be read off the list."""
+    write_run(tmp_path / "a", [("r0/0/0/forward/model:loss#0:value", 0.5)])
+    result = bd(tmp_path, "a", "loss")
+    document = json.loads(bd(tmp_path, "a", "loss", "--format", "json").stdout)
+
+    assert result.stdout.endswith("  0.5\n")
+    assert document["matches"][0]["value"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [(("modle",), "did you mean model"), (("xyzzy",), "--match"), (("--step", "99"), "last step with records is 2")],
+)
+def test_nothing_found_says_what_to_try(runs: Path, arguments: tuple[str, ...], hint: str):
+    """The result stays a result; what to try goes to stderr."""
+    result = bd(runs, "a", *arguments)
+
+    assert (result.returncode, result.stdout) == (0, "no record matches\n")
+    assert hint in result.stderr
+
+
+def test_the_last_steps_are_shown_too(tmp_path: Path):
+    """Of a long run the first and last steps are listed, and the option that lists all is named."""
+    write_run(tmp_path / "a", training_rows(30))
+    short, whole = bd(tmp_path, "a").stdout, bd(tmp_path, "a", "--limit", "30").stdout
+
+    assert "10 steps left out, 17 to 26 (--limit 30 lists all, --step N the records of one)" in short
+    assert short.splitlines()[-1].lstrip().startswith("29  ")
+    assert "left out" not in whole
+
+
 def test_matches_in_one_step(runs: Path):
     """--step and --match narrow the list."""
     result = bd(runs, "a", "--step", "2", "--match", "*:param", "--format", "json")

@@ -1,5 +1,6 @@
 """The first divergence, its kind and whether it is an origin: the rules of the design, one test each."""
 
+import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 from bisect_diverge.diff.compare import compare
 from bisect_diverge.diff.options import DiffOptions
+from bisect_diverge.errors import UsageError
+from bisect_diverge.model.address import Address
 from bisect_diverge.model.divergence import DivergenceKind, Side, Verdict
 from bisect_diverge.model.record import Flag
 from bisect_diverge.model.run import RecordOptions, RunRecord, State
@@ -111,7 +114,8 @@ def test_a_functional_loss_without_edge_is_undetermined(tmp_path: Path):
     divergence = compare_rows(tmp_path, a, b).divergence
 
     assert divergence.is_origin is None
-    assert "its value is 1.0 in A and 1.5 in B" in divergence.notes
+    assert divergence.values is not None
+    assert divergence.values.to_json() == {"a": "1.0", "b": "1.5"}
 
 
 def test_a_tensor_made_between_two_modules_begins_in_the_call_around_them(tmp_path: Path):
@@ -293,14 +297,160 @@ def test_ignored_records_are_never_first(tmp_path: Path, glob: str):
 
 
 def test_everything_may_be_ignored(tmp_path: Path):
-    """What is left is equal, and the ignored rows are not counted."""
+    """Then nothing was compared, which is not the same as equal."""
     change = {"r0/1/-/data/train:#0:batch.0": "x"}
     options = DiffOptions(ignore=("*",))
     divergence = compare_rows(tmp_path, training_rows(), training_rows(change=change), options).divergence
 
+    assert divergence.verdict is Verdict.NOT_COMPARABLE
+    assert "--ignore" in divergence.notes[0]
+
+
+def test_a_first_step_behind_the_last_leaves_nothing(tmp_path: Path):
+    """--from beyond the end names the last step there is."""
+    divergence = compare_rows(tmp_path, training_rows(), training_rows(), DiffOptions(from_step=9)).divergence
+
+    assert divergence.verdict is Verdict.NOT_COMPARABLE
+    assert divergence.notes[0] == "--from 9 leaves nothing to compare: the last step that both have is 2"
+
+
+@pytest.mark.parametrize("glob", ["*/forward/*", "r0/1/*", "lr", "0", "*#0:output.?", "r0/[12]/0/*", "*torch.cpu"])
+def test_ignored_records_are_not_counted_equal_or_not(tmp_path: Path, glob: str):
+    """Of two equal runs exactly the records that match neither by address nor by FQN are compared."""
+    left = [
+        address
+        for address in ALL
+        if not fnmatch.fnmatchcase(address, glob) and not fnmatch.fnmatchcase(Address.parse(address).fqn, glob)
+    ]
+    options = DiffOptions(ignore=(glob,))
+    divergence = compare_rows(tmp_path, training_rows(), training_rows(), options).divergence
+
+    assert divergence.compared.records == divergence.compared.equal == len(left)
+
+
+@pytest.mark.parametrize(
+    ("pair", "side", "close"),
+    [(("modle", "model"), "A", "model"), (("1", "modl:1"), "B", "model:1"), (("0.weigth", "1"), "A", "0.weight")],
+)
+def test_a_name_to_map_that_no_run_has_is_an_error(tmp_path: Path, pair: tuple[str, str], side: str, close: str):
+    """The message says which run lacks it, and what comes close."""
+    with pytest.raises(UsageError, match=f"{side} .* has no") as error:
+        compare_rows(tmp_path, training_rows(), training_rows(), DiffOptions(renamed=(pair,)))
+
+    assert close in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "types", "values"),
+    [
+        (np.zeros(3, "<f4"), np.zeros(3, "<i4"), ("f32[3]", "i32[3]"), None),
+        (np.zeros(3, "<f4"), np.zeros((3, 1), "<f4"), ("f32[3]", "f32[3,1]"), None),
+        (np.array(0, "<i8"), np.array(0.9), ("i64[]", "f64[]"), ("0", "0.9")),
+        (np.array([0.25]), np.array([0.5]), ("f64[1]", "f64[1]"), ("0.25", "0.5")),
+        (np.array(2**53, "<i8"), np.array(2**53 + 1, "<i8"), ("i64[]", "i64[]"), (f"{2**53}", f"{2**53 + 1}")),
+    ],
+)
+def test_types_shapes_and_values_of_the_first_are_told(
+    tmp_path: Path, a: np.ndarray, b: np.ndarray, types: tuple[str, str], values: tuple[str, str] | None
+):
+    """What two records are is said of both, and the values where there is one number."""
+    address = "r0/0/-/optimizer/opt:group0#0:lr"
+    divergence = compare_rows(tmp_path, [(address, a)], [(address, b)]).divergence
+    document = divergence.to_json()
+
+    assert divergence.types is not None
+    assert (divergence.types.a, divergence.types.b) == types
+    assert ("types" in document) is (types[0] != types[1])
+    assert document.get("values") == (None if values is None else {"a": values[0], "b": values[1]})
+    assert (document["tensor"] is None) is (types[0] != types[1])
+
+
+def test_values_are_known_from_digests_alone(tmp_path: Path):
+    """The value of one number stands in its row."""
+    address = "r0/0/-/optimizer/opt:group0#0:lr"
+    rows = [(address, np.array(0.25))]
+    divergence = compare_rows(tmp_path, [(address, np.array(0.5))], rows, keep_bytes=0).divergence
+
+    assert divergence.values is not None
+    assert (divergence.values.a, divergence.values.b) == ("0.5", "0.25")
+
+
+def test_another_module_class_is_told(tmp_path: Path):
+    """Where the class of a module changed, both are named."""
+    address = "r0/0/0/forward/model:1#0:output.0"
+    a, b = ([Row(address, kind, module_type=kind)] for kind in ("ReLU", "GELU"))
+    first = compare_rows(tmp_path, a, b).divergence.first
+
+    assert first is not None
+    assert (first.module_type, first.module_type_b) == ("ReLU", "GELU")
+    assert first.to_json()["module_type_b"] == "GELU"
+
+
+def test_a_batch_is_never_another_kernel(tmp_path: Path):
+    """Nothing summed the elements of a batch, nor of an input that was fed in."""
+    a = np.arange(1, 65, dtype="<f4")
+    b = a.copy()
+    b[3] = np.nextafter(b[3], np.float32(9))
+    for number, address in enumerate(("r0/0/-/data/train:#0:batch.0", "r0/0/0/forward/model:#0:input.0")):
+        found = compare_rows(tmp_path / str(number), [(address, a)], [(address, b)]).divergence.tensor
+
+        assert found is not None
+        assert found.signature != "reduction-order"
+
+
+def test_the_first_divergence_is_among_the_origins_when_it_is_one(tmp_path: Path):
+    """Also where the same call differs in what it is given when it is made again."""
+    head = "model:0#0"
+    rows = [
+        (f"r0/0/0/forward/{head}:input.0", "x"),
+        (f"r0/0/0/forward/{head}:output.0", "{}"),
+        (f"r0/0/0/recompute/{head}:input.0", "again {}"),
+    ]
+    a, b = ([(address, value.format(run)) for address, value in rows] for run in "ab")
+    divergence = compare_rows(tmp_path, a, b).divergence
+
+    assert divergence.is_origin is True
+    assert "r0/0/0/forward/model:0#0:output.0" in map(str, divergence.origins_in_first_step)
+
+
+def test_buffers_that_follow_from_a_call_of_one_run_are_no_origins(tmp_path: Path):
+    """An extra micro-batch moves running statistics: where they begin is not known."""
+    rows = [("r0/0/0/forward/model:bn#0:input.0", "x"), ("r0/0/0/forward/model:bn#0:output.0", "y")]
+    more = [("r0/0/1/forward/model:bn#0:input.0", "u"), ("r0/0/1/forward/model:bn#0:output.0", "v")]
+    buffer = "r0/0/-/optimizer/model:bn.running_mean#0:buffer"
+    divergence = compare_rows(tmp_path, [*rows, (buffer, "a")], [*rows, *more, (buffer, "b")]).divergence
+
+    assert divergence.kind is DivergenceKind.STRUCTURE
+    assert divergence.origins_in_first_step == ()
+
+
+def test_a_generator_that_only_one_run_moved_in_a_pass_is_no_origin(tmp_path: Path):
+    """The state at the end of the step follows from a draw that only B has."""
+    rows = [("r0/0/-/rng/-:#0:torch.cpu", "0"), ("r0/0/0/forward/model:d#0:input.0", "x")]
+    rows += [("r0/0/0/forward/model:d#0:output.0", "x"), ("r0/0/0/rng/model:d#0:torch.cpu", "1")]
+    more = [(address.replace("/0/0/", "/0/1/"), f"{value} 1") for address, value in rows[1:]]
+    end = "r0/0/-/rng/-:#1:torch.cpu"
+    divergence = compare_rows(tmp_path, [*rows, (end, "a")], [*rows, *more, (end, "b")]).divergence
+
+    assert divergence.kind is DivergenceKind.STRUCTURE
+    assert divergence.origins_in_first_step == ()
+
+
+def test_a_run_compared_with_itself_says_so(baseline: Path):
+    """It is equal, which proves nothing."""
+    divergence = compare(Run(baseline), Run(baseline / "rank-00000.h5")).divergence
+
     assert divergence.verdict is Verdict.EQUAL
-    assert divergence.compared.differing == 0
-    assert divergence.compared.records < len(ALL)
+    assert any("same recording" in note for note in divergence.notes)
+
+
+def test_different_programs_are_said_to_look_so(tmp_path: Path):
+    """Where hardly anything has a partner, that comes first."""
+    common = [("r0/0/-/rng/-:#0:torch.cpu", "s"), ("r0/0/-/optimizer/opt:group0#0:lr", 1.0)]
+    a, b = ([*common, *((f"r0/0/0/forward/{net}:{n}#0:input.0", "x") for n in range(40))] for net in ("net", "gan"))
+    divergence = compare_rows(tmp_path, a, b).divergence
+
+    assert divergence.notes[0] == "these look like different programs: 2 of 42 records have a partner"
 
 
 def test_renamed_modules_are_paired(tmp_path: Path):
@@ -359,7 +509,7 @@ def test_unhashable_records_are_said_to_be_unknown(tmp_path: Path):
     divergence = compare_rows(tmp_path, rows, rows).divergence
 
     assert divergence.verdict is Verdict.EQUAL
-    assert "1 record hold tensors without readable bytes: that they are equal is not known" in divergence.notes
+    assert "1 record holds a tensor without readable bytes: that they are equal is not known" in divergence.notes
 
 
 def test_the_environment_difference_comes_with_the_result(tmp_path: Path):

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
+from bisect_diverge.model.address import Address, Phase
 from bisect_diverge.model.divergence import DivergenceKind, Side, Verdict
 from bisect_diverge.model.run import RecordOptions, RunRecord
 from tests.helpers.compare import compare_rows, first_address
+from tests.helpers.runs import Row, training_rows
 
 INPUT = ("r0/0/0/forward/model:#0:input.0", "x")
 OUTPUT = ("r0/0/0/forward/model:#0:output.0", "y")
@@ -141,8 +145,99 @@ def test_modules_that_were_not_asked_for_are_not_missing(tmp_path: Path):
     record = RunRecord(options=RecordOptions(modules=("1",)))
     result = compare_rows(tmp_path, rows, call("1"), record=record)
 
-    assert result.divergence.verdict is Verdict.EQUAL
+    assert result.divergence.verdict is Verdict.EQUAL_SO_FAR
+    assert "--modules" in result.divergence.limited
     assert any("--modules" in note for note in result.divergence.notes)
+
+
+def limited_to_1(rows: list[Row]) -> list[Row]:
+    """Return what a run recorded with ``--modules 1 '1.*'`` holds of some rows."""
+    return [
+        row
+        for row in rows
+        if (address := Address.parse(row.address)).fqn in ("1", "1.weight", "group0", "loss")
+        or address.phase in (Phase.DATA, Phase.RNG)
+    ]
+
+
+LIMITED = RunRecord(options=RecordOptions(modules=("1", "1.*")))
+
+
+def test_parameters_that_were_not_asked_for_are_not_missing(tmp_path: Path):
+    """Initial values, gradients, parameters and states are left out by --modules too."""
+    rows = training_rows()
+    for number, (a, b) in enumerate(((rows, limited_to_1(rows)), (limited_to_1(rows), limited_to_1(rows)))):
+        divergence = compare_rows(tmp_path / str(number), a, b, record=LIMITED).divergence
+
+        assert divergence.first is None
+        assert divergence.verdict is (Verdict.EQUAL if number else Verdict.EQUAL_SO_FAR)
+
+
+def test_a_difference_in_what_was_asked_for_is_found(tmp_path: Path):
+    """--modules excuses what it excludes, and nothing else."""
+    change = {"r0/1/0/forward/model:1#0:output.0": "x"}
+    b = limited_to_1(training_rows(change=change))
+
+    assert first_address(compare_rows(tmp_path, training_rows(), b, record=LIMITED)) == next(iter(change))
+
+
+def test_a_call_that_was_asked_for_and_is_missing_is_a_structure_difference(tmp_path: Path):
+    """A module that the globs include has to be there."""
+    a = [INPUT, *call("0"), *call("1"), *call("1.fc"), *call("2"), OUTPUT]
+    record = RunRecord(options=RecordOptions(modules=("1*", "2")))
+    b = [*call("1.fc"), *call("2")]
+
+    divergence = compare_rows(tmp_path, a, b, record=record).divergence
+    assert divergence.verdict is Verdict.DIVERGED
+
+
+def later(rows: list, step: int, micro_batch: int = 0, value: str = "") -> list:
+    """Return rows of step 0 and micro-batch 0 at another place, with other values."""
+    return [
+        (address.replace("r0/0/0/", f"r0/{step}/{micro_batch}/").replace("r0/0/-", f"r0/{step}/-"), f"{text}{value}")
+        for address, text in rows
+    ]
+
+
+PASS = [("r0/0/0/rng/model:#0:torch.cpu", "s"), INPUT, *call("0"), OUTPUT]
+UPDATE = [("r0/0/-/optimizer/opt:group0#0:lr", "lr"), ("r0/0/-/optimizer/opt:0.w#0:param", "p")]
+ONE_STEP = [*PASS, *UPDATE]
+TWO_STEPS = [*ONE_STEP, *later(ONE_STEP, 1, value=" 1")]
+
+STRUCTURES = {
+    "B made no update in step 1": (TWO_STEPS, TWO_STEPS[: -len(UPDATE)]),
+    "only A has step 1": (TWO_STEPS, ONE_STEP),
+    "only B has micro-batch 1 of model in step 0": (ONE_STEP, [*PASS, *later(PASS, 0, 1, " more"), *UPDATE]),
+    "B made no update in step 0 where A did: its micro-batch 1 has the input of A's step 1": (
+        TWO_STEPS,
+        [*PASS, *later(PASS, 0, 1, " 1"), *UPDATE],
+    ),
+    "B made an extra update in step 0: its step 1 has the input of A's micro-batch 1": (
+        [*PASS, *later(PASS, 0, 1, " 1"), *UPDATE],
+        TWO_STEPS,
+    ),
+    "B made an extra update by opt in step 0": (
+        ONE_STEP,
+        [*ONE_STEP, *((address.replace("#0", "#1"), value) for address, value in UPDATE)],
+    ),
+    "only A made an update by opt2 in step 0": (
+        [*ONE_STEP, *((address.replace("opt:", "opt2:"), value) for address, value in UPDATE)],
+        ONE_STEP,
+    ),
+    "only B has evaluation pass e0 of model in step 0": (
+        ONE_STEP,
+        [*PASS, *((address.replace("/0/0/", "/0/e0/"), value) for address, value in PASS), *UPDATE],
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", list(STRUCTURES))
+def test_what_one_run_does_alone_is_a_sentence(tmp_path: Path, sentence: str):
+    """An update, a step, a micro-batch or a pass that one run has says what it is."""
+    divergence = compare_rows(tmp_path, *STRUCTURES[sentence]).divergence
+
+    assert divergence.kind is DivergenceKind.STRUCTURE
+    assert divergence.structure == sentence
 
 
 def test_an_extra_output_is_a_structure_difference(tmp_path: Path):

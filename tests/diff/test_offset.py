@@ -66,6 +66,41 @@ def test_a_generator_that_was_not_restored_is_found(tmp_path: Path):
     assert first_address(result) == "r0/2/-/rng/-:#0:torch.cpu"
 
 
+def test_a_generator_that_was_not_restored_is_the_origin_and_says_why(tmp_path: Path):
+    """Resumed at step 6 from a checkpoint without generator state: first, origin and list name step 6."""
+    rows = training_rows(8)
+    b = resumed(rows, 6, **{"r0/0/-/rng/-:#0:torch.cpu": "fresh"})
+    divergence = compare_rows(tmp_path, rows, b, DiffOptions(offset_b=6)).divergence
+
+    assert divergence.first is not None
+    assert divergence.first.address.step == 6
+    assert divergence.is_origin is True
+    assert "A's step 5 left" in divergence.origin_reason
+    assert "checkpoint did not restore" in divergence.origin_reason
+    assert "seeded" not in divergence.origin_reason
+    assert list(map(str, divergence.origins_in_first_step)) == ["r0/6/-/rng/-:#0:torch.cpu"]
+
+
+def test_what_a_resumed_run_starts_from_can_be_ignored_by_its_address(tmp_path: Path):
+    """The address that is printed is the one that --ignore takes."""
+    rows = training_rows(8)
+    b = resumed(rows, 6, **{"r0/0/-/rng/-:#0:torch.cpu": "fresh"})
+    options = DiffOptions(offset_b=6, ignore=("r0/6/-/rng/-:#0:torch.cpu",))
+
+    assert first_address(compare_rows(tmp_path, rows, b, options)) == ""
+
+
+def test_a_weight_that_was_not_restored_is_the_origin_and_says_why(tmp_path: Path):
+    """A parameter is compared with A's last update, at the step at which B goes on."""
+    rows = training_rows(4)
+    b = resumed(rows, 2, **{"r0/0/-/init/model:1.weight#0:param": "fresh"})
+    divergence = compare_rows(tmp_path, rows, b, DiffOptions(offset_b=2)).divergence
+
+    assert divergence.is_origin is True
+    assert divergence.origin_reason == "B starts from another value than A's step 1 left"
+    assert list(map(str, divergence.origins_in_first_step)) == ["r0/2/-/init/model:1.weight#0:param"]
+
+
 def test_a_weight_that_was_not_restored_is_an_initialization_difference(tmp_path: Path):
     """A parameter that differs from A's last update was not what B should have started from."""
     rows = training_rows(4)

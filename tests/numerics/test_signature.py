@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from bisect_diverge.numerics.bits import FORMATS
-from bisect_diverge.numerics.signature import Signature, rounding, signature
+from bisect_diverge.numerics.signature import Hint, Signature, hint, rounding, signature
 
 RANDOM = np.random.default_rng(7)
 BASE = RANDOM.standard_normal(1000).astype(np.float32)
@@ -133,3 +133,53 @@ def test_any_pair_has_a_signature(data):
     a, b = (data.draw(hnp.arrays(storage, shape)) for _ in range(2))
 
     assert signature(a, b, dtype) in Signature
+
+
+def as_bfloat16(values: np.ndarray) -> np.ndarray:
+    """Return float32 values rounded to bfloat16, upwards."""
+    return (values.astype(np.float32).view(np.uint32) + 0x8000 & 0xFFFF0000).view(np.float32)
+
+
+def next_unit(values: np.ndarray, mantissa: int) -> np.ndarray:
+    """Return values moved by one unit of a shorter type."""
+    return (values.view(np.uint32) + np.uint32(1 << (23 - mantissa))).view(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("mantissa", "name", "changed"),
+    [(7, "bfloat16", slice(None, None, 3)), (7, "bfloat16", slice(0, 9)), (10, "float16", slice(0, 9))],
+)
+def test_float32_that_holds_values_of_a_shorter_type(mantissa: int, name: str, changed: slice):
+    """Under autocast a float32 tensor may hold bfloat16 numbers: one unit of that type is rounding."""
+    a = as_bfloat16(BASE)
+    b = a.copy()
+    b[changed] = next_unit(a, mantissa)[changed]
+
+    assert hint(a, b, "float32") == hint(b, a, "float32") == Hint(Signature.REDUCTION_ORDER, name)
+
+
+def test_a_unit_of_a_shorter_type_in_a_few_elements_of_float32():
+    """Values with all their bits that differ by less than a unit of bfloat16 in few places look like its rounding."""
+    b = BASE.copy()
+    b[10:20] *= np.float32(1 + 2**-9)
+    b[15] *= np.float32(1 + 2**-10)
+
+    assert hint(BASE, b, "float32") == Hint(Signature.REDUCTION_ORDER, "bfloat16")
+
+
+@pytest.mark.parametrize("factor", [1.1, 1.5])
+def test_larger_differences_are_no_rounding_of_a_shorter_type(factor: float):
+    """Nor are small ones in most elements of a tensor with all its bits."""
+    few, many = BASE.copy(), BASE.copy()
+    few[10:20] *= RANDOM.uniform(factor, 2, 10).astype(np.float32)
+    many *= (1 + RANDOM.random(1000) * 2**-9).astype(np.float32)
+
+    assert hint(BASE, few, "float32") == Hint(Signature.VALUES)
+    assert hint(BASE, many, "float32") == Hint(Signature.VALUES)
+
+
+def test_what_was_fed_in_is_never_reduction_order():
+    """No kernel made a batch."""
+    a, b = PAIRS[Signature.REDUCTION_ORDER]
+
+    assert hint(a, b, "float32", computed=False) == Hint(Signature.VALUES)

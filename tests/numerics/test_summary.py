@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from bisect_diverge.numerics import summary
-from bisect_diverge.numerics.summary import gap, summarize, ulp_histogram
+from bisect_diverge.numerics.summary import gap, lone_nan, summarize, ulp_histogram
 
 
 def test_summary_counts_what_is_not_finite_apart():
@@ -108,3 +108,17 @@ def test_ulp_histogram_sorts_distances_into_buckets():
 def test_bucket_labels_fit_the_buckets():
     """There is a label for every bucket."""
     assert len(summary.ULP_BUCKETS) == len(summary.ULP_BUCKET_LABELS)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_nan_in_one_tensor_only(dtype: str):
+    """The first NaN that the other lacks is found, in either; NaNs of both do not count."""
+    a = np.zeros((2, 3), dtype)
+    a[0, 1] = np.nan
+    b = a.copy()
+    assert lone_nan(a, b, dtype) is None
+
+    b[1, 2] = np.nan
+    assert lone_nan(a, b, dtype) == ("b", (1, 2))
+    assert lone_nan(b, a, dtype) == ("a", (1, 2))
+    assert lone_nan(np.zeros(3, "<i4"), np.ones(3, "<i4"), "int32") is None

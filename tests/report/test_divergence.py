@@ -1,6 +1,7 @@
 """The result of a comparison as text and as JSON, against golden files."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,17 @@ from bisect_diverge.model.divergence import (
     Divergence,
     DivergenceKind,
     ElementStatistics,
+    LoneNan,
     Place,
     Side,
+    Sides,
     Verdict,
 )
 from bisect_diverge.model.environment import Difference, Layer
 from bisect_diverge.numerics.signature import Signature
 from bisect_diverge.report.divergence_json import divergence_json
-from bisect_diverge.report.divergence_text import ENVIRONMENT_LINES, HINTS, divergence_text
+from bisect_diverge.report.divergence_text import ENVIRONMENT_LINES, divergence_text
+from bisect_diverge.report.elements_text import HINTS
 from tests.helpers.golden import check_golden
 
 ADDRESS = Address(
@@ -68,17 +72,26 @@ STRUCTURE = Divergence(
 EQUAL = Divergence(verdict=Verdict.EQUAL, compared=Compared(steps=10, records=5490, equal=5490))
 EQUAL_SO_FAR = Divergence(
     verdict=Verdict.EQUAL_SO_FAR,
+    limited="a recording stops before its run's end",
     compared=Compared(steps=1, records=90, equal=90, only_in_a=12),
     notes=("rank 0 of B was interrupted, after 2 steps",),
 )
+EQUAL_MODULES = Divergence(
+    verdict=Verdict.EQUAL_SO_FAR,
+    limited="only the modules that both recordings have were compared (--modules)",
+    compared=Compared(steps=1, records=90, equal=90, only_in_a=228),
+)
+NO_UPDATE = replace(STRUCTURE, structure="B made no update in step 3")
 NOT_COMPARABLE = Divergence(
     verdict=Verdict.NOT_COMPARABLE, notes=("the two runs have no rank in common", "only A has rank 0: not compared")
 )
 RESULTS = {
     "diverged": DIVERGED,
     "structure": STRUCTURE,
+    "no-update": NO_UPDATE,
     "equal": EQUAL,
     "equal-so-far": EQUAL_SO_FAR,
+    "equal-modules": EQUAL_MODULES,
     "not-comparable": NOT_COMPARABLE,
 }
 
@@ -105,6 +118,106 @@ def test_json_has_the_fields_of_the_design():
     assert document["tensor"]["first_index"] == [2, 17]
     assert document["compared"]["differing"] == 2370
     assert document["environment"][0]["resolved"] == [{"knob": "threads.intra_op", "a": "2", "b": "1"}]
+
+
+TENSOR = DIVERGED.tensor
+STATE = replace(LATER, phase=Phase.RNG, root="-", fqn="", slot="torch.cpu")
+assert TENSOR is not None
+SCALAR = replace(TENSOR, dtype="float64", shape_a=(), shape_b=(), numel=1, differing=1, first_index=())
+
+
+def at(address: Address) -> Place:
+    """Return a place that both runs have."""
+    return Place(address=address, side=Side.BOTH, module_type="", site="")
+
+
+LINES = {
+    "types": (
+        {"tensor": None, "types": Sides("bf16[32,16,8,8]", "f32[32,16,8,8]")},
+        "bf16[32,16,8,8] in A, f32[32,16,8,8] in B: types differ",
+    ),
+    "shapes": ({"tensor": None, "types": Sides("f32[3]", "f32[4]")}, "f32[3] in A, f32[4] in B: shapes differ"),
+    "both": ({"tensor": None, "types": Sides("f32[3]", "i8[4]")}, "f32[3] in A, i8[4] in B: types and shapes differ"),
+    "no gradient": (
+        {"tensor": None, "types": Sides("no tensor", "f32[4]")},
+        "no tensor in A, f32[4] in B: types differ",
+    ),
+    "numbers of two types": (
+        {"tensor": None, "types": Sides("i64[]", "f64[]"), "values": Sides("0", "0.9")},
+        "0 (i64[]) in A, 0.9 (f64[]) in B: types differ",
+    ),
+    "texts": (
+        {"tensor": None, "types": Sides("bytes[4]", "bytes[5]"), "values": Sides("'adam'", "'adamw'")},
+        "'adam' in A, 'adamw' in B",
+    ),
+    "digests": (
+        {"tensor": None, "types": Sides("f32[4]", "f32[4]")},
+        "only digests were kept: record step 3 with --capture full --steps 3:4",
+    ),
+    "number": (
+        {"tensor": replace(SCALAR, max_ulp=1 << 52), "types": Sides("f64[]", "f64[]"), "values": Sides("0.01", "0.02")},
+        "f64[]: 0.01 in A, 0.02 in B",
+    ),
+    "near number": (
+        {"tensor": replace(SCALAR, max_ulp=3), "types": Sides("f64[]", "f64[]"), "values": Sides("0.1", "0.2")},
+        "f64[]: 0.1 in A, 0.2 in B, 3 ULP apart",
+    ),
+    "number from digests": (
+        {"tensor": None, "types": Sides("f64[]", "f64[]"), "values": Sides("0.01", "nan")},
+        "f64[]: 0.01 in A, nan in B",
+    ),
+    "other nan": (
+        {"tensor": replace(SCALAR, max_ulp=None), "types": Sides("f64[]", "f64[]"), "values": Sides("nan", "nan")},
+        "f64[]: nan in A, nan in B, the bits differ",
+    ),
+    "nan": (
+        {"tensor": replace(TENSOR, differing=1, max_ulp=None, max_abs=0.0, max_rel=None, nan=LoneNan("a", (2, 17)))},
+        "f32[4,64]: 1 of 256 elements differs, first [2, 17], nan in A at [2, 17]",
+    ),
+    "generator": ({"first": at(STATE), "types": Sides("u8[5056]", "u8[5056]")}, "the states differ"),
+}
+
+
+@pytest.mark.parametrize("name", list(LINES))
+def test_the_line_on_elements(name: str):
+    """Types, shapes, values, states and missing bytes are each said as what they are."""
+    changes, line = LINES[name]
+    text = divergence_text(replace(DIVERGED, **changes), "a", "b")
+
+    assert f"  elements  {line}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "looks"),
+    [
+        ({"first": at(STATE)}, None),
+        ({"kind": DivergenceKind.DATA}, None),
+        ({"tensor": SCALAR}, None),
+        ({"tensor": replace(TENSOR, rounded_as="bfloat16")}, "reduction-order: as small as rounding in bfloat16"),
+    ],
+)
+def test_what_a_difference_looks_like(changes: dict[str, object], looks: str | None):
+    """No kernel is blamed for a batch, and nothing is said of the bytes of a generator's state."""
+    text = divergence_text(replace(DIVERGED, **changes), "a", "b")
+
+    assert ("  looks     " in text) is (looks is not None)
+    assert looks is None or looks in text
+
+
+def test_another_class_is_said_in_the_first_line():
+    """The reader sees at once that a module was replaced."""
+    assert DIVERGED.first is not None
+    first = replace(DIVERGED.first, module_type="ReLU", module_type_b="GELU")
+    text = divergence_text(replace(DIVERGED, first=first), "a", "b")
+
+    assert text.splitlines()[0].endswith("output.0 of model:blocks.2.attn, ReLU in A, GELU in B")
+
+
+def test_equal_environments_are_said_to_be_so():
+    """A reader who looks for the cause learns that none was recorded, and how to record more."""
+    text = divergence_text(replace(DIVERGED, environment=()), "a", "b")
+
+    assert "what differs in the environment: nothing that was recorded (bd record --env NAME" in text
 
 
 def test_every_signature_has_a_hint():

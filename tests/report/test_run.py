@@ -23,7 +23,7 @@ RECORD = RunRecord(
     cwd="/home/me",
     started="2026-01-02T03:04:05+00:00",
     options=RecordOptions(capture=Capture.FULL, steps=(0, 12), modules=("*",)),
-    coverage={"outputs with gradient": 12},
+    coverage={"outputs with gradient": 12, "gradient hooks set": 40, "gradient hooks called": 38},
     notes=("budget reached at step 3",),
 )
 
