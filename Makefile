@@ -44,5 +44,5 @@ clean:  ## Remove demo runs, caches and build products (not .venv, not your runs
 $(READY): pyproject.toml constraints.txt
 	@PYTHON="$(PYTHON)" scripts/make_venv.sh
 	@echo "Installing into .venv (the first time this downloads torch and takes a few minutes) ..."
-	@$(PY) -m pip install --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e '.[samples,dev]'
+	@$(PY) -m pip install --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e '.[bisect,samples,dev]'
 	@touch $@
