@@ -46,7 +46,7 @@ def record(
     from bisect_diverge.model.run import Capture, RecordOptions, State
     from bisect_diverge.record.install import current, finish, install
     from bisect_diverge.record.options import check_steps, parse_size
-    from bisect_diverge.record.recorder import say
+    from bisect_diverge.record.process import say
     from bisect_diverge.record.settings import Settings
 
     if current() is not None:

@@ -17,20 +17,14 @@ from torch.fx import _symbolic_trace as fx_tracing
 from torch.nn.modules import module as nn_module
 from torch.utils.hooks import RemovableHandle
 
+from bisect_diverge.record.codes import FLAG_HOOKED, FLAG_PARTIAL, FLAG_RECOMPUTE, FORWARD, RECOMPUTE
 from bisect_diverge.record.frames import local_variables, user_site
 from bisect_diverge.record.gradients import watch_gradients
 from bisect_diverge.record.leaves import leaves
 from bisect_diverge.record.names import ModuleInfo, Root, unwrap
 from bisect_diverge.record.patches import Patches
-from bisect_diverge.record.recorder import (
-    FLAG_HOOKED,
-    FLAG_PARTIAL,
-    FLAG_RECOMPUTE,
-    FORWARD,
-    RECOMPUTE,
-    Recorder,
-    quiet,
-)
+from bisect_diverge.record.quiet import quiet
+from bisect_diverge.record.recorder import Recorder
 from bisect_diverge.record.steps import Pass
 
 _recorder: Recorder | None = None
@@ -270,21 +264,25 @@ def _inputs(recorder: Recorder, call: _Call, args: Any, frame: FrameType, *, is_
         recorder.changed_weights(root, passage.micro_batch, call.site)
     if not info.wanted:
         return
-    name = (root.name, info.fqn, info.kind)
-    flags = FLAG_RECOMPUTE if call.phase == RECOMPUTE else 0
     for slot, leaf in _arguments(args, frame):
-        recorder.add(
-            call.phase,
-            passage.micro_batch,
-            name,
-            call.call,
-            slot,
-            leaf,
-            site=call.site,
-            flags=flags,
-            info=info,
-            edge=True,
-        )
+        _row(recorder, call, slot, leaf)
+
+
+def _row(recorder: Recorder, call: _Call, slot: str, leaf: Any, flags: int = 0) -> None:
+    info, root, passage = call.info, call.root, call.passage
+    assert info is not None and root is not None and passage is not None  # noqa: PT018
+    recorder.add(
+        call.phase,
+        passage.micro_batch,
+        (root.name, info.fqn, info.kind),
+        call.call,
+        slot,
+        leaf,
+        site=call.site,
+        flags=flags | FLAG_RECOMPUTE if call.phase == RECOMPUTE else flags,
+        info=info,
+        edge=True,
+    )
 
 
 def _drawn_before(recorder: Recorder, call: _Call, is_root: bool) -> None:
@@ -337,22 +335,9 @@ def _outputs(recorder: Recorder, call: _Call, output: Any) -> None:
     info, root, passage = call.info, call.root, call.passage
     assert info is not None and root is not None and passage is not None  # noqa: PT018
     name = (root.name, info.fqn, info.kind)
-    flags = FLAG_RECOMPUTE if call.phase == RECOMPUTE else 0
-    if call.target._forward_hooks or call.module._forward_hooks:
-        flags |= FLAG_HOOKED
+    flags = FLAG_HOOKED if call.target._forward_hooks or call.module._forward_hooks else 0
     for slot, leaf in leaves(output, "output"):
-        recorder.add(
-            call.phase,
-            passage.micro_batch,
-            name,
-            call.call,
-            slot,
-            leaf,
-            site=call.site,
-            flags=flags,
-            info=info,
-            edge=True,
-        )
+        _row(recorder, call, slot, leaf, flags)
         if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
             watch_gradients(recorder, leaf, name, info, passage.micro_batch, call.call, slot, call.site)
 

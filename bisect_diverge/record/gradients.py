@@ -11,10 +11,12 @@ from typing import Any
 import torch
 
 from bisect_diverge.model.address import NO_PASS
+from bisect_diverge.record.codes import BACKWARD, FORWARD
 from bisect_diverge.record.frames import user_site
 from bisect_diverge.record.names import ModuleInfo
 from bisect_diverge.record.patches import Patches
-from bisect_diverge.record.recorder import BACKWARD, FORWARD, Recorder, quiet
+from bisect_diverge.record.quiet import quiet
+from bisect_diverge.record.recorder import Recorder
 
 
 class _OnGradient:

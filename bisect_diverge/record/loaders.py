@@ -11,11 +11,13 @@ from typing import Any
 from torch.utils.data import dataloader
 
 from bisect_diverge.model.address import NO_PASS
+from bisect_diverge.record.codes import DATA
 from bisect_diverge.record.frames import user_site
 from bisect_diverge.record.leaves import leaves
 from bisect_diverge.record.names import variable_of
 from bisect_diverge.record.patches import Patches
-from bisect_diverge.record.recorder import DATA, Recorder, quiet
+from bisect_diverge.record.quiet import quiet
+from bisect_diverge.record.recorder import Recorder
 
 
 class Loaders:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
-import multiprocessing
 import os
 import sys
 import threading
-import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -18,18 +14,28 @@ from typing import Any
 
 import torch
 
-from bisect_diverge.model.address import NO_PASS, PHASE_CODE, Phase
+from bisect_diverge.model.address import NO_PASS
 from bisect_diverge.model.environment import Setting
-from bisect_diverge.model.record import Flag
 from bisect_diverge.model.run import Capture, RunRecord, State
 from bisect_diverge.numerics.digest import ALGORITHM
 from bisect_diverge.record import files
 from bisect_diverge.record.capture import Captured, capture
+from bisect_diverge.record.codes import FORWARD, INIT, RNG
 from bisect_diverge.record.edges import Edges, Mark
 from bisect_diverge.record.generators import states
 from bisect_diverge.record.leaving import leave_together
 from bisect_diverge.record.names import ModuleInfo, Names, Root, unwrap, variable_of
-from bisect_diverge.record.settings import VARIABLE, Settings
+from bisect_diverge.record.process import (
+    human_bytes,
+    is_helper,
+    leave_environment,
+    rank_and_world_size,
+    read_again_quietly,
+    read_inside_quietly,
+    reason,
+    say,
+)
+from bisect_diverge.record.settings import Settings
 from bisect_diverge.record.steps import Pass, Steps
 from bisect_diverge.record.weights import Weights
 from bisect_diverge.store.schema import rank_path
@@ -39,19 +45,6 @@ PENDING_BYTES = 64 << 20
 """Batches fetched before the first root call are kept up to this size, then by digest only."""
 PENDING_ROWS = 20_000
 """A script that goes through its data before it trains (to compute a mean, say) is not recorded doing so."""
-
-INIT, DATA, FORWARD, BACKWARD, OPTIMIZER, RNG, RECOMPUTE = (
-    PHASE_CODE[phase]
-    for phase in (
-        Phase.INIT,
-        Phase.DATA,
-        Phase.FORWARD,
-        Phase.BACKWARD,
-        Phase.OPTIMIZER,
-        Phase.RNG,
-        Phase.RECOMPUTE,
-    )
-)
 
 
 class Recorder:
@@ -274,7 +267,7 @@ class Recorder:
     def _open(self, root: Root) -> None:
         from bisect_diverge.environment.arguments import mask_argv
 
-        rank, world = _rank()
+        rank, world = rank_and_world_size()
         record = RunRecord(
             command=tuple(mask_argv(self.settings.command)),
             argv=tuple(mask_argv(sys.argv)),
@@ -284,8 +277,8 @@ class Recorder:
             world_size=world,
             options=self.settings.options,
         )
-        _leave_environment(self.settings)
-        self._started = (*self.settings.outside, *_read_inside(self.settings.env_names))
+        leave_environment(self.settings)
+        self._started = (*self.settings.outside, *read_inside_quietly(self.settings.env_names))
         self._record = record.with_(environment=record.environment.merged(self._started))
         try:
             self._writer = self._create(rank)
@@ -307,7 +300,7 @@ class Recorder:
     def _create(self, rank: int) -> RunWriter:
         options = self.settings.options
         keep = options.keep_bytes if options.capture is Capture.FULL else 0
-        for occurrence in range(1 if _is_helper() else 0, 10_000):
+        for occurrence in range(1 if is_helper() else 0, 10_000):
             path = rank_path(Path(self.settings.run), rank, occurrence)
             try:
                 return RunWriter(
@@ -341,7 +334,7 @@ class Recorder:
         if writer is None:
             return
         if writer.error is not None:
-            self._give_up(f"recording stopped at step {self.steps.step}: {_reason(writer.error)}")
+            self._give_up(f"recording stopped at step {self.steps.step}: {reason(writer.error)}")
             return
         writer.hand_over()
         if self.steps.step == 1 and writer.kept_bytes and self._full:
@@ -375,11 +368,11 @@ class Recorder:
             try:
                 self._writer.update(self._last_record())
             except Exception as error:  # the rows are worth more than their description
-                say(f"the recording has no last description ({type(error).__name__}: {_reason(error)})")
+                say(f"the recording has no last description ({type(error).__name__}: {reason(error)})")
             self._writer.close(state, exit_status)
             atexit.unregister(self.close)
             if self._writer.error is not None:
-                say(f"the recording is incomplete: {_reason(self._writer.error)}")
+                say(f"the recording is incomplete: {reason(self._writer.error)}")
 
     def _last_record(self) -> RunRecord:
         """Return the run record with what is known only at the end."""
@@ -387,7 +380,7 @@ class Recorder:
         for root in self.roots:
             aliases.update(root.aliases)
         environment = self._record.environment.merged(
-            (*self._later(), *_read_again(self._started, Path(self._record.cwd)))
+            (*self._later(), *read_again_quietly(self._started, Path(self._record.cwd)))
         )
         return self._record.with_(
             environment=environment,
@@ -433,127 +426,10 @@ class Recorder:
         """Note a failure of ours; the user's code never sees it."""
         self.count(f"failures in {where}")
         if self.coverage[f"failures in {where}"] == 1:
-            note = f"{where}: {type(error).__name__}: {_reason(error)}"
+            note = f"{where}: {type(error).__name__}: {reason(error)}"
             self.notes.append(note)
             say(f"a part of this run could not be recorded ({note}); the run itself goes on")
             if os.environ.get("BISECT_DIVERGE_DEBUG"):
                 import traceback
 
                 traceback.print_exception(error)
-
-
-class quiet:  # noqa: N801 - used like a function; a class because a generator costs three times as much, each call
-    """Do our work unseen: no error, no warning, no dispatch through the user's modes and classes, under the lock.
-
-    Args:
-        recorder: Gets the errors.
-        where: What was being recorded, for the note of an error.
-    """
-
-    __slots__ = ("_guards", "_recorder", "_where")
-
-    def __init__(self, recorder: Recorder, where: str) -> None:
-        self._recorder = recorder
-        self._where = where
-
-    def __enter__(self) -> None:
-        self._recorder.lock.acquire()
-        # A subclass may count or refuse what we ask it; a mode may as well.
-        self._guards: list[Any] = [torch._C.DisableTorchFunctionSubclass()]
-        if torch._C._len_torch_dispatch_stack():
-            self._guards.append(_no_modes())
-        if torch._C._len_torch_function_stack():
-            self._guards.append(torch._C.DisableTorchFunction())
-        for guard in self._guards:
-            guard.__enter__()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> bool:
-        try:
-            while self._guards:
-                self._guards.pop().__exit__(None, None, None)
-            if isinstance(error, Exception):
-                self._recorder.trouble(self._where, error)
-        finally:
-            self._recorder.lock.release()
-        return error is None or isinstance(error, Exception)
-
-
-def _no_modes() -> AbstractContextManager[Any]:
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    return _disable_current_modes()
-
-
-def _rank() -> tuple[int, int]:
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
-    try:
-        return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    except ValueError:
-        return 0, 1
-
-
-def _is_helper() -> bool:
-    """Whether this is a child of multiprocessing that is no rank: the plain name is left to its parent."""
-    distributed = sys.modules.get("torch.distributed")
-    initialized = distributed is not None and distributed.is_available() and distributed.is_initialized()
-    return multiprocessing.parent_process() is not None and not initialized and "RANK" not in os.environ
-
-
-def _leave_environment(settings: Settings) -> None:
-    """Take our variables away, so that what this process starts is not recorded and sees the user's values."""
-    os.environ.pop(VARIABLE, None)
-    path = os.environ.get("PYTHONPATH")
-    if path is not None and settings.bootstrap:
-        rest = [part for part in path.split(os.pathsep) if part != settings.bootstrap]
-        if rest:
-            os.environ["PYTHONPATH"] = os.pathsep.join(rest)
-        else:
-            del os.environ["PYTHONPATH"]
-
-
-def _read_inside(names: tuple[str, ...]) -> tuple[Setting, ...]:
-    from bisect_diverge.environment.read import read_inside
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return read_inside(names)
-
-
-def _read_again(start: tuple[Setting, ...], cwd: Path) -> tuple[Setting, ...]:
-    from bisect_diverge.environment.read import read_again
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return read_again(start, cwd)
-    except Exception:
-        return ()
-
-
-def _reason(error: BaseException) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
-
-
-def say(text: str) -> None:
-    """Tell the user something, beside the script's own output."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        sys.__stderr__.write(f"bd: {text}\n")  # type: ignore[union-attr]
-        sys.__stderr__.flush()  # type: ignore[union-attr]
-
-
-def human_bytes(count: int) -> str:
-    """Return a size for people: 1536 is ``1.5 KiB``."""
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" or size == int(size) else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
-
-
-FLAG_HOOKED = int(Flag.HOOKED)
-FLAG_RECOMPUTE = int(Flag.RECOMPUTE)
-FLAG_SKIPPED = int(Flag.SKIPPED)
-FLAG_PARTIAL = int(Flag.PARTIAL)

@@ -10,11 +10,13 @@ import torch
 from torch.optim import optimizer as torch_optimizer
 
 from bisect_diverge.model.address import NO_PASS
+from bisect_diverge.record.codes import FLAG_SKIPPED, OPTIMIZER
 from bisect_diverge.record.frames import user_site
 from bisect_diverge.record.leaves import leaves
 from bisect_diverge.record.names import variable_of
 from bisect_diverge.record.patches import Patches
-from bisect_diverge.record.recorder import FLAG_SKIPPED, OPTIMIZER, Recorder, quiet
+from bisect_diverge.record.quiet import quiet
+from bisect_diverge.record.recorder import Recorder
 
 KERNEL_VALUES = frozenset({"foreach", "fused", "capturable", "differentiable"})
 """Group values that choose a kernel: settings of the environment, not rows."""

@@ -46,6 +46,17 @@ def compiles_under_hooks(test):
     return pytest.mark.filterwarnings(f"ignore:{COMPILED_UNDER_HOOKS}:UserWarning")(compiles(test))
 
 
+@pytest.fixture(autouse=True)
+def forget_hooks():
+    """Take away what a removed handle leaves in torch's tables: torch.compile warns of it ever after."""
+    tables = [module_hooks._global_forward_hooks_with_kwargs, module_hooks._global_forward_hooks_always_called]
+    before = [dict(table) for table in tables]
+    yield
+    for table, old in zip(tables, before, strict=True):
+        table.clear()
+        table.update(old)
+
+
 @contextmanager
 def hooks(pre=None, post=None, **how):
     """Set a global pre-hook and a global hook on all modules, and take them off again."""
