@@ -12,20 +12,23 @@ PY := .venv/bin/python
 READY := .venv/installed-by-make
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check bench clean
+.PHONY: help demo test quick slow check bench clean
 
 help:  ## List these targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do \
 	  printf '%-14s%s\n' "$$target" "$$text"; done
 
-demo: $(READY)  ## Record three pairs of runs that differ in one thing each, and show where they part
+demo: $(READY)  ## Record three pairs of runs that differ in one thing each; show where they part, and why
 	@$(PY) scripts/demo.py $(ARGS)
 
 test: $(READY)  ## Run all tests (some minutes)
 	@$(PY) -m pytest $(ARGS)
 
 quick: $(READY)  ## Run the tests that take a few seconds at most each
-	@$(PY) -m pytest -m "not slow" $(ARGS)
+	@$(PY) -m pytest -m "not slow and not matrix" $(ARGS)
+
+slow: $(READY)  ## Run the long series that `make test` leaves out: causes that real knobs are, kills at 100 moments
+	@$(PY) -m pytest -m matrix $(ARGS)
 
 check: $(READY)  ## Lint, check the format, the types and the directions of imports
 	@$(PY) -m ruff check .

@@ -1,4 +1,4 @@
-"""Record pairs of runs that differ in one thing each, and let ``bd diff`` find where they part.
+"""Record pairs of runs that differ in one thing each; ``bd diff`` finds where they part, ``bd bisect`` why.
 
 Run by ``make demo``. Every line after a ``$`` is a command that can be typed as it stands in an activated
 ``.venv``; the results are those of this machine, now.
@@ -53,6 +53,8 @@ class Pair:
     kinds: frozenset[str]
     """Kinds of first divergence of which one must be found; empty: the runs must be equal."""
     lesson: str
+    causes: frozenset[str] = frozenset()
+    """Layer and knob, of which ``bd bisect`` must name one and no other."""
     excuses: list[str] = field(default_factory=list)
     """Reasons, true of this machine, why the change may change nothing here."""
 
@@ -91,6 +93,7 @@ def pairs(steps: int, runs: Path) -> list[Pair]:
             kinds=frozenset({"gradient", "computation"}),
             lesson="Two threads each sum half of a batch, one thread sums it in one go: additions in another "
             "order, other last bits. The losses still agree when the first gradients no longer do.",
+            causes=frozenset({"hardware OMP_NUM_THREADS"}),
             excuses=threads_excuses(),
         ),
         Pair(
@@ -101,6 +104,7 @@ def pairs(steps: int, runs: Path) -> list[Pair]:
             kinds=frozenset({"data"}),
             lesson="Each loader process has its own random generator: the same images are shifted and made "
             "noisy in another way, so the runs train on different batches.",
+            causes=frozenset({"configuration argv.--workers", "hardware loader.train_loader.num_workers"}),
         ),
         Pair(
             title="Another instruction set",
@@ -111,6 +115,7 @@ def pairs(steps: int, runs: Path) -> list[Pair]:
             kinds=frozenset({"initialization", "computation"}),
             lesson="Even drawing the initial weights from one seed goes through vectorised code: here the "
             "runs part before the first batch.",
+            causes=frozenset({"kernels ATEN_CPU_CAPABILITY"}),
             excuses=instruction_set_excuses(),
         ),
         Pair(
@@ -170,17 +175,26 @@ def record(recording: Recording) -> None:
         raise SystemExit(f"demo: recording {recording.path} ended with status {status}; it should be 0")
 
 
+def as_json(command: list[str], status: int, statuses: set[int]) -> dict[str, Any] | str:
+    """Return what a command that ended with `status` says as JSON; text: what is wrong with it."""
+    answer = subprocess.run(
+        [*command, "--format", "json"], env=surroundings({}), capture_output=True, text=True, check=False
+    )
+    if answer.returncode not in statuses or answer.returncode != status:
+        name = " ".join(command[:2])
+        return f"{name} ended with status {status}, with --format json {answer.returncode}\n{answer.stderr}"
+    found: dict[str, Any] = json.loads(answer.stdout)
+    return found
+
+
 def compare(pair: Pair) -> str | None:
     """Show what ``bd diff`` finds; return what is wrong with it, None when it is as it should be."""
     command = ["bd", "diff", str(pair.a.path), str(pair.b.path)]
     status = run(command, {})
     click.secho(f"  (exit status {status})", dim=True)
-    answer = subprocess.run(
-        [*command, "--format", "json"], env=surroundings({}), capture_output=True, text=True, check=False
-    )
-    if answer.returncode not in {0, 1} or answer.returncode != status:
-        return f"bd diff ended with status {status}, with --format json {answer.returncode}\n{answer.stderr}"
-    found = json.loads(answer.stdout)
+    found = as_json(command, status, {0, 1})
+    if isinstance(found, str):
+        return found
     if found["verdict"] == "equal" and (not pair.kinds or pair.excuses):
         if pair.kinds:
             say(f"Nothing differs here: {'; '.join(pair.excuses)}.", fg="yellow")
@@ -212,6 +226,46 @@ def show(number: int, pair: Pair, recorded: set[Path]) -> str | None:
     return compare(pair)
 
 
+def bisect(number: int, pair: Pair) -> str | None:
+    """Show what ``bd bisect`` blames; return what is wrong with it, None when it is as it should be."""
+    click.echo()
+    say(f"{number}. Why? {pair.title}", bold=True, fg="cyan")
+    command = ["bd", "bisect", str(pair.a.path), str(pair.b.path)]
+    began = time.monotonic()
+    status = run(command, {})
+    click.secho(f"  (exit status {status}, {time.monotonic() - began:.0f} s)", dim=True)
+    found = as_json(command, status, {0, 1})  # makes no trial again
+    if isinstance(found, str):
+        return found
+    if found["verdict"] == "no-difference" and pair.excuses:
+        say(f"Nothing differs here: {'; '.join(pair.excuses)}.", fg="yellow")
+        return None
+    if found["verdict"] != "cause":
+        return f"bd bisect says {found['verdict']}"
+    blamed = {f"{unit['layer']} {unit['knob']}" for cause in found["causes"] for unit in cause["units"]}
+    if len(blamed) != 1 or not blamed <= pair.causes:
+        return f"bd bisect blames {', '.join(sorted(blamed))}, not {' or '.join(sorted(pair.causes))}"
+    return None
+
+
+def bisect_all(shows: list[Pair], wrong: dict[str, str]) -> None:
+    """Let ``bd bisect`` explain the pairs that differ, and add what goes wrong."""
+    began = time.monotonic()
+    differing = [pair for pair in shows if pair.causes]
+    click.echo()
+    say(
+        "Now the other question: which difference between the surroundings is it? bd bisect runs the script again "
+        "with some of them taken from the second run, and proves its answer both ways."
+    )
+    for number, pair in enumerate(differing, len(shows) + 1):
+        problem = bisect(number, pair)
+        if problem is not None:
+            wrong[f"Why? {pair.title}"] = problem
+            click.secho(f"demo: {problem}", fg="red", err=True)
+    click.echo()
+    click.echo(f"{len(differing)} bisections, {time.monotonic() - began:.0f} s")
+
+
 def offer_walk(pair: Pair) -> None:
     """Name the command that opens a pair in the terminal UI; open it where someone is there to say so."""
     arguments = ["walk", str(pair.a.path), str(pair.b.path)]
@@ -233,7 +287,7 @@ def offer_walk(pair: Pair) -> None:
 
 def main() -> int:
     """Run the demo; return 1 when a pair did not show what it should."""
-    parser = argparse.ArgumentParser(description="Record pairs of runs and show where they part.")
+    parser = argparse.ArgumentParser(description="Record pairs of runs; show where they part, and why.")
     parser.add_argument("--steps", type=int, default=20, help="length of each run (default: %(default)s)")
     parser.add_argument("--runs", type=Path, default="demo-runs", help="where they go (default: %(default)s)")
     arguments = parser.parse_args()
@@ -246,7 +300,7 @@ def main() -> int:
         "around it is changed, and bd diff says where the two runs stop being bit-identical."
     )
     recorded: set[Path] = set()
-    wrong = {}
+    wrong: dict[str, str] = {}
     for number, pair in enumerate(shows, 1):
         problem = show(number, pair, recorded)
         if problem is not None:
@@ -255,6 +309,7 @@ def main() -> int:
 
     click.echo()
     click.echo(f"{len(shows)} pairs, {len(recorded)} recordings, {time.monotonic() - began:.0f} s")
+    bisect_all(shows, wrong)
     if wrong:
         click.secho(f"demo: not as it should be: {', '.join(wrong)}", fg="red", err=True)
         return 1

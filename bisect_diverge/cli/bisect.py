@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +13,9 @@ import click
 from bisect_diverge.cli.diff import _paint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from bisect_diverge.cli.progress import Progress
     from bisect_diverge.model.address import Address
-    from bisect_diverge.model.trial import Bisection, Trial, Unit
+    from bisect_diverge.model.trial import Bisection
     from bisect_diverge.store.reader import Run
     from bisect_diverge.trial.units import Units
 
@@ -87,6 +85,20 @@ def _layers(_context: click.Context, _parameter: click.Parameter, values: tuple[
     show_default=True,
     help="Output format.",
 )
+@click.option(
+    "--progress",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="What stderr gets while trials run; json: an object a line, and SIGUSR1 stops after the running trial.",
+)
+@click.option(
+    "--ui",
+    type=click.Choice(["auto", "plain", "tui"]),
+    default="auto",
+    show_default=True,
+    help="tui: watch and stop the search on a screen. Otherwise lines on stderr.",
+)
 def command(a: str, b: str, only: tuple[str, ...], skip: tuple[str, ...], form: str, **options: Any) -> None:
     """Find which difference between the environments of A and B makes B diverge from A.
 
@@ -101,48 +113,57 @@ def command(a: str, b: str, only: tuple[str, ...], skip: tuple[str, ...], form: 
     bd bisect runs/a runs/b
     bd bisect runs/a runs/b --only kernels,hardware --budget 2h
     """
+    if options["ui"] == "tui" and not options["plan"]:
+        _watch(a, b, form, {**options, "only": only, "skip": skip})
+    from bisect_diverge.cli.progress import JsonProgress, Progress
     from bisect_diverge.store.reader import Run
     from bisect_diverge.trial.search import differing_units, first_divergence
 
+    progress = (JsonProgress if options["progress"] == "json" else Progress)(options["keep_trials"], options["jobs"])
     with Run(a) as run_a, Run(b) as run_b:
         first = first_divergence(run_a, run_b, options["offset_b"])
         units = differing_units(run_a, run_b, only, skip)
         if options["plan"] and first is not None:
             _show_plan(run_a, units, first, options["mode"], form)
             return
-        bisection = _search(run_a, run_b, units, first, options)
+        with progress:
+            bisection = _search(run_a, run_b, units, first, options, progress)
+            progress.result(bisection)
     _show(bisection, a, b, form)
     sys.exit(_status(bisection))
 
 
-def _search(a: Run, b: Run, units: Units, first: Address | None, options: dict[str, Any]) -> Bisection:
+def _search(
+    a: Run, b: Run, units: Units, first: Address | None, options: dict[str, Any], progress: Progress
+) -> Bisection:
     from bisect_diverge.bisector.search import bisect
     from bisect_diverge.model.trial import Bisection, BisectVerdict, Budget, SearchOptions
-    from bisect_diverge.trial.search import TrialOptions, trials, with_left_over
+    from bisect_diverge.trial.search import TrialOptions, trials, with_left_over, with_what_moved
 
     if first is None:
         return Bisection(verdict=BisectVerdict.NO_DIFFERENCE)
-    progress = _Progress(_most(len(units.units), options["mode"]))
+    progress.planned(units, _most(len(units.units), options["mode"]), first)
     settings = TrialOptions(
         offset_b=options["offset_b"],
         fresh=not options["resume"],
-        keep=options["keep_trials"],
+        keep=progress.keep,
         should_stop=progress.should_stop,
         announce=progress.announce,
     )
     budget = Budget(trials=options["max_trials"], seconds=options["budget"], repeats=options["repeat"])
-    with progress, trials(a, b, first, settings) as oracle:
+    with trials(a, b, first, settings) as oracle:
         units = with_left_over(units, oracle, b)
-        progress.of = _most(len(units.units), options["mode"])
-        return bisect(
+        progress.planned(units, _most(len(units.units), options["mode"]), first)
+        bisection = bisect(
             units.units,
             oracle,
             SearchOptions(mode=options["mode"], budget=budget, jobs=options["jobs"]),
             untestable=units.untestable,
             on_trial=progress.on_trial,
-            should_stop=progress.should_stop,
+            should_stop=progress.should_end,
             first=first,
         )
+    return with_what_moved(bisection)
 
 
 def _most(units: int, mode: str) -> int:
@@ -152,59 +173,30 @@ def _most(units: int, mode: str) -> int:
     return 4 + math.ceil(math.log2(max(units, 1)))
 
 
-class _Progress:
-    """Lines on stderr while trials run; the first Ctrl-C ends the search and leaves what is known."""
+def _watch(a: str, b: str, form: str, options: dict[str, Any]) -> None:
+    """Show the search on a screen; afterwards print what came of it, and end with its status."""
+    from bisect_diverge.cli.walk import _on_terminal
+    from bisect_diverge.errors import UsageError
 
-    def __init__(self, of: int) -> None:
-        self.of = of
-        self._stop = False
-        self._before: Any = None
-        self._live = sys.stderr.isatty()
-        self._shown = False
+    if not _on_terminal():
+        raise UsageError("--ui tui needs a terminal", hint=f"bd bisect {a} {b} prints the same result anywhere")
+    from bisect_diverge.tui.app import watch
 
-    def __enter__(self) -> _Progress:
-        self._before = signal.signal(signal.SIGINT, self._interrupted)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
-        self._clear()
-
-    def should_stop(self) -> bool:
-        """Whether the user has asked for the end."""
-        return self._stop
-
-    def announce(self, swapped: frozenset[Unit]) -> None:
-        """Say what is running, where that line can be taken away again."""
-        if self._live:
-            self._clear()
-            click.echo(f"bd: running A{_with(swapped)} ...", err=True, nl=False)
-            self._shown = True
-
-    def on_trial(self, trial: Trial) -> None:
-        """Say what came of a trial."""
-        from bisect_diverge.report.bisection_text import trial_line
-
-        self._clear()
-        click.echo(f"bd: {trial_line(trial, f' of ~{max(self.of, trial.n)}')}", err=True)
-
-    def _clear(self) -> None:
-        if self._shown:
-            click.echo("\r\x1b[K", err=True, nl=False)
-            self._shown = False
-
-    def _interrupted(self, _number: int, _frame: object) -> None:
-        if self._stop:
-            raise KeyboardInterrupt
-        self._stop = True
-        self._clear()
-        click.echo("bd: stopping; once more to leave at once", err=True)
+    found = watch(a, b, _typed(options))
+    if found.result is None:
+        click.echo(found.message, err=True) if found.message else None
+        sys.exit(found.status or 130)
+    _show(found.result, a, b, form)
+    sys.exit(_status(found.result))
 
 
-def _with(swapped: Iterable[Unit]) -> str:
-    names = sorted(unit.knob for unit in swapped)
-    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    return f" + {{{shown}}}" if names else ""
+def _typed(options: dict[str, Any]) -> tuple[str, ...]:
+    """Return options as they are typed, for a search in another process."""
+    words = [f"--{name}={layer}" for name in ("only", "skip") for layer in options[name]]
+    for name in ("max_trials", "mode", "repeat", "offset_b", "jobs", "keep_trials"):
+        words += [] if options[name] is None else [f"--{name.replace('_', '-')}={options[name]}"]
+    words += [] if options["budget"] is None else [f"--budget={options['budget']}s"]
+    return (*words, "--resume" if options["resume"] else "--fresh")
 
 
 def _show_plan(a: Run, units: Units, first: Address, mode: str, form: str) -> None:

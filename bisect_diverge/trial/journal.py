@@ -94,9 +94,9 @@ class Journal:
             return
         if _json(lines[0]) != self._head:
             raise ReplayError(f"the journal {path} is another recording's", hint="start anew with --fresh")
-        for line in lines[1:]:
+        for line in lines[1:]:  # the last one may be cut off
             row = _json(line)
-            if row is not None:  # the last one may be cut off
+            if row is not None and row["outcome"] != Outcome.SKIP:  # what hindered it may be gone
                 self._known[row["key"]] = _trial(row)
 
 

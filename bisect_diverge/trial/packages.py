@@ -91,7 +91,7 @@ def _install(name: str, version: str, interpreter: str, target: Path) -> None:
             return
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         if "No module named" not in done.stderr:
-            trouble = trouble or (lines[-1] if lines else f"status {done.returncode}")
+            trouble = trouble or (lines[-1].removeprefix("hint: ") if lines else f"status {done.returncode}")
     raise CannotBuildError(f"{name} {version} cannot be installed here: {trouble or 'neither uv nor pip is there'}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from bisect_diverge.diff.options import DiffOptions
 from bisect_diverge.environment.hashing import hash_file
 from bisect_diverge.errors import NotComparableError, ReplayError
 from bisect_diverge.model.divergence import Verdict
+from bisect_diverge.model.environment import Layer
 from bisect_diverge.model.trial import Outcome, Unit, Untested
 from bisect_diverge.trial.command import take_apart
 from bisect_diverge.trial.configuration import check
@@ -23,7 +24,11 @@ from bisect_diverge.trial.workspace import Workspace
 
 if TYPE_CHECKING:
     from bisect_diverge.model.address import Address
+    from bisect_diverge.model.trial import Bisection
     from bisect_diverge.store.reader import Run
+
+MOST_MOVED = 4
+"""So many values that moved by themselves are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +141,21 @@ def with_left_over(units: Units, oracle: Trials, b: Run) -> Units:
     if len(more.units) > len(units.units) and oracle(frozenset(more.units)).outcome is Outcome.B:
         return Units(units=more.units, untestable=units.untestable, resolved=())  # the others moved with them
     return more
+
+
+def with_what_moved(bisection: Bisection) -> Bisection:
+    """Return a bisection that says what is no longer as A was recorded: the machine, the system, a library.
+
+    Nobody swapped it, so that nothing can be said of it; the search compares runs that all have it.
+    """
+    baseline = next((trial for trial in bisection.trials if not trial.swapped), None)
+    moved = [] if baseline is None else [d for d in baseline.consequences if d.layer is not Layer.SEEDS]
+    if not moved:
+        return bisection
+    names = "; ".join(f"{d.layer} {d.knob}: {d.a or '(not set)'} -> {d.b}" for d in moved[:MOST_MOVED])
+    more = f"; and {len(moved) - MOST_MOVED} more" if len(moved) > MOST_MOVED else ""
+    note = f"since A was recorded this has moved by itself, and is the same in every trial here: {names}{more}"
+    return replace(bisection, notes=(*bisection.notes, note))
 
 
 def _scripts(*runs: Run | None) -> list[str]:

@@ -1,27 +1,22 @@
-"""The Textual application behind `bd walk`: theme, palette, global keys; the screens do the rest."""
+"""The Textual applications behind `bd walk` and `bd bisect --ui tui`; the screens do the work."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable
 
-from textual.app import App, SystemCommand
-from textual.screen import Screen
-
-from bisect_diverge.errors import UsageError
-from bisect_diverge.tui import keys, states
+from bisect_diverge.tui.base import BaseApp
+from bisect_diverge.tui.bisection import Search
 from bisect_diverge.tui.columns import Source, of_records
 from bisect_diverge.tui.commands import Commands
 from bisect_diverge.tui.comparison import Comparison
+from bisect_diverge.tui.process import Process
 from bisect_diverge.tui.reader import Reader
+from bisect_diverge.tui.screens.bisect import BisectScreen
 from bisect_diverge.tui.screens.walk import WalkScreen
-from bisect_diverge.tui.widgets.too_small import HEIGHT, WIDTH
-
-THEMES = {"dark": "textual-dark", "light": "textual-light"}
-"""Short names of `--theme`; any of Textual's own names is a theme too."""
+from bisect_diverge.tui.searching import Searching
 
 
-class WalkApp(App[None]):
+class WalkApp(BaseApp):
     """Shows two compared runs.
 
     Args:
@@ -29,17 +24,13 @@ class WalkApp(App[None]):
         commands: How they were given on the command line.
         source: How phase, micro-batch and text of all records are read.
         theme: ``dark``, ``light`` or a name of one of Textual's themes.
+        search: Makes the search of the key ``b``.
 
     Raises:
         UsageError: if there is no such theme.
     """
 
     TITLE = "bd walk"
-    CSS_PATH = "app.tcss"
-    ESCAPE_TO_MINIMIZE = False
-    # Textual declares these as if they were set per instance.
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (WIDTH, "-narrow"), (100, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (HEIGHT, "-short"), (20, "-tall")]  # noqa: RUF012
 
     def __init__(
         self,
@@ -47,41 +38,43 @@ class WalkApp(App[None]):
         commands: Commands,
         source: Source = of_records,
         theme: str = "dark",
+        search: Callable[[tuple[str, ...]], Search] = Process,
     ) -> None:
-        super().__init__()
-        self.animation_level = "none"  # jumps are instant; and easier on screen readers
-        name = THEMES.get(theme, theme)
-        if name not in self.available_themes:
-            names = " ".join([*THEMES, *sorted(self.available_themes)])
-            raise UsageError(f"there is no theme {theme!r}", hint=f"themes: {names}")
-        self.theme = name
+        super().__init__(theme)
         self.comparison = comparison
         self.commands = commands
         self.source = source
+        self.search = search
         self.reader = Reader()
 
     def on_mount(self) -> None:
         """Open the trace."""
         self.push_screen(WalkScreen(self.comparison, self.commands, self.reader, self.source))
 
-    def get_css_variables(self) -> dict[str, str]:
-        """Return the theme's variables and ours: ``$state-equal`` and so on; a theme may set them itself."""
-        variables = super().get_css_variables()
-        for look in states.LOOKS.values():
-            variables.setdefault(f"state-{look.name}", variables.get(look.colour, variables["foreground"]))
-        self.theme_variables = variables
-        return variables
+    def open_bisection(self) -> None:
+        """Search the cause of the divergence, on a screen of its own."""
+        command = self.commands.bisect()
+        self.push_screen(BisectScreen(self.commands, self.search(command)))
 
-    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Yield every key of the table by name, and the choice of a theme."""
-        if isinstance(screen, WalkScreen):
-            for key in keys.WALK:
-                yield SystemCommand(key.name, key.group, getattr(screen, f"action_{key.action}"))
-        yield SystemCommand("Theme", "Choose the colours", self.action_change_theme)
 
-    def action_help_quit(self) -> None:
-        """Answer ctrl+c, which people press to leave, with the key that does."""
-        self.notify("q quits", timeout=2)
+class BisectApp(BaseApp):
+    """Watches a search.
+
+    Args:
+        commands: How the two runs were given on the command line.
+        search: The search; started by the screen, closed with it.
+        theme: ``dark``, ``light`` or a name of one of Textual's themes.
+    """
+
+    TITLE = "bd bisect"
+
+    def __init__(self, commands: Commands, search: Search, theme: str = "dark") -> None:
+        super().__init__(theme)
+        self.bisect_screen = BisectScreen(commands, search)
+
+    def on_mount(self) -> None:
+        """Open the screen; the app ends with it."""
+        self.push_screen(self.bisect_screen, lambda _: self.exit())
 
 
 def walk(comparison: Comparison, commands: Commands, source: Source = of_records, theme: str = "dark") -> int:
@@ -92,3 +85,21 @@ def walk(comparison: Comparison, commands: Commands, source: Source = of_records
     finally:
         app.reader.close()
     return app.return_code or 0
+
+
+def watch(run_a: str, run_b: str, arguments: tuple[str, ...]) -> Searching:
+    """Run ``bd bisect`` and show what it does until the user quits; return what came of it.
+
+    Args:
+        run_a: Path of the baseline.
+        run_b: Path of the candidate.
+        arguments: Options of the search.
+    """
+    commands = Commands(run_a, run_b)
+    search = Process((*commands.bisect(), *arguments))
+    app = BisectApp(commands, search)
+    try:
+        app.run()
+    finally:
+        search.close()
+    return app.bisect_screen.searching

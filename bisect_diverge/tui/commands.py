@@ -26,3 +26,9 @@ class Commands:
     def show(self, address: Address, *, in_a: bool) -> str:
         """Return the command that prints one tensor of one run."""
         return shlex.join(["bd", "show", self.run_a if in_a else self.run_b, str(address)])
+
+    def bisect(self) -> tuple[str, ...]:
+        """Return the command that searches the cause, as words; of the options it has the offset."""
+        options = self.options
+        at = options.index("--offset-b") if "--offset-b" in options else len(options)
+        return ("bisect", self.run_a, self.run_b, *options[at : at + 2])

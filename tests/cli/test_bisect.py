@@ -1,6 +1,7 @@
 """``bd bisect`` and ``bd trial`` as a user types them."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -32,11 +33,15 @@ def folder(tmp_path_factory):
     return place
 
 
+@pytest.fixture(autouse=True)
+def scratch(tmp_path, monkeypatch):
+    """A place of our own for temporary files: others on this machine may be bisecting too."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
 def leftovers():
     """Return the scratch directories that lie about."""
-    import tempfile
-
-    return set(Path(tempfile.gettempdir()).glob("bd-*"))
+    return set(Path(os.environ["TMPDIR"]).glob("bd-*"))
 
 
 def test_the_cause_is_found_and_proved(folder):

@@ -21,10 +21,12 @@ demo["offer_walk"](demo["pairs"](1, pathlib.Path("demo-runs"))[0])
 
 @pytest.mark.slow
 def test_the_demo_ends_well(tmp_path):
-    """Three pairs diverge in the kinds that the demo explains, and the unchanged pair is equal."""
+    """Three pairs diverge as the demo explains, each for the reason that it names; the unchanged pair is equal."""
     done = run(sys.executable, DEMO, "--steps", "2", "--runs", tmp_path)
     assert re.search(r"^4 pairs, 5 recordings, \d+ s$", done.stdout, re.MULTILINE)
     assert done.stdout.count("$ bd diff ") == 4
+    assert re.search(r"^3 bisections, \d+ s$", done.stdout, re.MULTILINE)
+    assert done.stdout.count("$ bd bisect ") == 3
     assert done.stdout.rstrip().endswith(f"bd walk {tmp_path}/threads-2 {tmp_path}/threads-1")
 
 

@@ -1,5 +1,7 @@
 """Trials are remembered, and only by the search that they belong to."""
 
+from dataclasses import replace
+
 import pytest
 
 from bisect_diverge.errors import ReplayError
@@ -62,6 +64,14 @@ def test_a_line_that_was_cut_off_costs_only_itself(tmp_path):
     assert again.find([UNIT], 1) is None
     again.add(TRIAL, 2)
     assert Journal(tmp_path, "a", "b", "step 4").find([UNIT], 2) is not None
+
+
+def test_a_trial_that_did_not_run_is_tried_again(tmp_path):
+    """What hindered it, a full disk or a missing file, may be gone by the next search."""
+    journal = Journal(tmp_path, "a", "b", "step 4")
+    journal.add(replace(TRIAL, outcome=Outcome.SKIP), 0)
+    assert journal.find([UNIT], 0) is not None
+    assert Journal(tmp_path, "a", "b", "step 4").find([UNIT], 0) is None
 
 
 def test_fresh_forgets(tmp_path):

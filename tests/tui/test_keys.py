@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bisect_diverge.tui import keys, states
+from bisect_diverge.tui.screens.bisect import BisectScreen
 from bisect_diverge.tui.screens.help import HelpScreen
 from bisect_diverge.tui.screens.walk import WalkScreen
 from tests.tui.fake import FakeComparison
@@ -29,7 +30,7 @@ def test_the_page_of_keys_is_made_from_the_table(request: pytest.FixtureRequest)
 
 def test_no_key_is_bound_twice_and_every_terminal_sends_it() -> None:
     """Letters, digits, function keys, arrows, space, enter; nothing with ctrl or alt of our own."""
-    for table in (keys.WALK, keys.HELP):
+    for table in (keys.WALK, keys.BISECT, keys.HELP):
         names = [name for key in table for name in key.keys]
 
         assert len(names) == len(set(names))
@@ -44,10 +45,13 @@ def test_the_footer_has_at_most_six_entries() -> None:
 def test_every_action_of_the_table_is_there() -> None:
     """A row of the table without its action would be a key that does nothing."""
     assert [key.action for key in keys.WALK if not hasattr(WalkScreen, f"action_{key.action}")] == []
+    assert [key.action for key in keys.BISECT if not hasattr(BisectScreen, f"action_{key.action}")] == []
     assert [key.action for key in keys.HELP if not hasattr(HelpScreen, f"action_{key.action}")] == []
 
 
-@pytest.mark.parametrize("key", [name for key in keys.WALK for name in key.keys if key.action != "quit"])
+@pytest.mark.parametrize(
+    "key", [name for key in keys.WALK for name in key.keys if key.action not in {"quit", "bisect"}]
+)
 async def test_every_key_leaves_a_screen_that_works(key: str) -> None:
     """Pressed at the start, each key is answered and the cursor can still be moved."""
     async with walking(FakeComparison(400), (80, 24)) as pilot:

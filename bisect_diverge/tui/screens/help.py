@@ -22,20 +22,30 @@ class _Page(VerticalScroll, inherit_bindings=False):
 
 
 class HelpScreen(ModalScreen[None]):
-    """One page over the trace."""
+    """One page over the screen.
+
+    Args:
+        lines: What stands on it; None: the help of the trace.
+        title: What stands over it.
+    """
 
     CSS_PATH = "help.tcss"
     BINDINGS = keys.bindings(keys.HELP)
 
+    def __init__(self, lines: list[Content] | None = None, title: str = "help") -> None:
+        super().__init__()
+        self._lines = page_lines() if lines is None else lines
+        self._title = title
+
     def compose(self) -> ComposeResult:
         """Yield the page."""
-        page = _Page(Static(Content("\n").join(page_lines()), markup=False), id="help")
-        page.border_title = Content(" help ")
+        page = _Page(Static(Content("\n").join(self._lines), markup=False), id="help")
+        page.border_title = Content(f" {self._title} ")
         yield page
         yield Footer(compact=True, show_command_palette=False)
 
     def action_close(self) -> None:
-        """Go back to the trace."""
+        """Go back."""
         self.dismiss()
 
     def action_up(self) -> None:
@@ -58,11 +68,15 @@ class HelpScreen(ModalScreen[None]):
         self.query_one(_Page).scroll_relative(y=lines, animate=False)
 
 
-def page_lines() -> list[Content]:
-    """Return the lines of the help."""
-    out = [Content(_MEANING), Content("")]
-    out += [Content(f"{glyph}  {meaning}") for glyph, meaning in states.LEGEND]
-    for heading, table in keys.groups((*keys.WALK, keys.PALETTE)).items():
+def page_lines(
+    meaning: str = _MEANING,
+    legend: tuple[tuple[str, str], ...] = states.LEGEND,
+    table: tuple[keys.Key, ...] = keys.WALK,
+) -> list[Content]:
+    """Return the lines of the help: what the screen and its glyphs mean, and every key."""
+    out = [Content(meaning), Content("")]
+    out += [Content(f"{glyph}  {text}") for glyph, text in legend]
+    for heading, rows in keys.groups((*table, keys.PALETTE)).items():
         out += [Content(""), Content.styled(heading, "bold")]
-        out += [Content.assemble((f"{key.shown:<8} ", "$text-primary"), key.text) for key in table]
+        out += [Content.assemble((f"{key.shown:<8} ", "$text-primary"), key.text) for key in rows]
     return out

@@ -40,6 +40,7 @@ class WalkScreen(Finding, Taking):
 
     CSS_PATH = "walk.tcss"
     AUTO_FOCUS = "#trace"
+    KEYS = keys.WALK
     BINDINGS = keys.bindings(keys.WALK)
 
     def __init__(self, comparison: Comparison, commands: Commands, reader: Reader, source: Source) -> None:
@@ -172,6 +173,10 @@ class WalkScreen(Finding, Taking):
             self._fill(None)
         else:
             self.clear_search()
+
+    def action_bisect(self) -> None:
+        """Search the cause of the divergence."""
+        self.app.open_bisection()  # type: ignore[attr-defined]
 
     def action_help(self) -> None:
         """Show the help."""

@@ -1,0 +1,214 @@
+"""What ``bd bisect`` says while it runs: lines for people, or JSON lines for programs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bisect_diverge.model.address import Address
+    from bisect_diverge.model.trial import Bisection, Trial, Unit
+    from bisect_diverge.trial.units import Units
+
+_STDERR = 2
+_LINES = 20
+"""Lines of a trial's output that are told at a time; of more, the last."""
+_BLOCK = 65536
+_SECONDS = 0.2
+
+
+class Progress:
+    """Lines on stderr while trials run; the first Ctrl-C ends the search and leaves what is known.
+
+    Args:
+        keep: Where the trials' folders are kept; None: nowhere.
+        jobs: Trials at a time.
+    """
+
+    def __init__(self, keep: Path | None = None, jobs: int = 1) -> None:
+        self.keep = keep
+        self.jobs = jobs
+        self.of = 0
+        self._stop = False
+        self._before: dict[int, Any] = {}
+        self._live = sys.stderr.isatty()
+        self._shown = False
+
+    def __enter__(self) -> Progress:
+        self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._interrupted)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._clear()
+
+    def should_stop(self) -> bool:
+        """Whether the user has asked for the end, now."""
+        return self._stop
+
+    def should_end(self) -> bool:
+        """Whether the user has asked for the end, now or after the running trial."""
+        return self._stop
+
+    def planned(self, units: Units, most: int, first: Address) -> None:
+        """Note what is going to be moved, and what it costs at most."""
+        self.of = most
+
+    def announce(self, swapped: frozenset[Unit]) -> None:
+        """Say what is running, where that line can be taken away again."""
+        if self._live:
+            self._clear()
+            click.echo(f"bd: running A{_with(swapped)} ...", err=True, nl=False)
+            self._shown = True
+
+    def on_trial(self, trial: Trial) -> None:
+        """Say what came of a trial."""
+        from bisect_diverge.report.bisection_text import trial_line
+
+        self._clear()
+        click.echo(f"bd: {trial_line(trial, f' of ~{max(self.of, trial.n)}')}", err=True)
+
+    def result(self, bisection: Bisection) -> None:
+        """Take the answer; people get it on stdout."""
+
+    def _clear(self) -> None:
+        if self._shown:
+            click.echo("\r\x1b[K", err=True, nl=False)
+            self._shown = False
+
+    def _interrupted(self, _number: int, _frame: object) -> None:
+        if self._stop:
+            raise KeyboardInterrupt
+        self._stop = True
+        self._clear()
+        click.echo("bd: stopping; once more to leave at once", err=True)
+
+
+def _with(swapped: Iterable[Unit]) -> str:
+    names = sorted(unit.knob for unit in swapped)
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return f" + {{{shown}}}" if names else ""
+
+
+class JsonProgress(Progress):
+    """One JSON object a line on stderr for each event: plan, started, output, finished, result.
+
+    The search ends by itself when nobody reads them any more. SIGUSR1 ends it after the running trial.
+    """
+
+    def __init__(self, keep: Path | None = None, jobs: int = 1) -> None:
+        super().__init__(keep, jobs)
+        self._last = False
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._own: Path | None = None
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> JsonProgress:
+        super().__enter__()
+        self._before[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, self._end_after_trial)
+        if self.keep is None:  # trials are followed there while they run
+            self.keep = self._own = Path(tempfile.mkdtemp(prefix="bd-"))
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *what: object) -> None:
+        self._over.set()
+        self._watcher.join()
+        if self._own is not None:
+            shutil.rmtree(self._own, ignore_errors=True)
+        super().__exit__(*what)
+
+    def should_end(self) -> bool:
+        """Whether the user has asked for the end, now or after the running trial."""
+        return self._stop or self._last
+
+    def planned(self, units: Units, most: int, first: Address) -> None:
+        """Tell what is going to be moved, and what it costs at most."""
+        self._tell(
+            "plan",
+            units=[unit.to_json() for unit in units.units],
+            untestable=[row.to_json() for row in units.untestable],
+            most=most,
+            first=str(first),
+        )
+
+    def announce(self, swapped: frozenset[Unit]) -> None:
+        """Tell what is running; one at a time, so that what lies there is over."""
+        if self._own is not None and self.jobs == 1:
+            for folder in self._own.iterdir():
+                shutil.rmtree(folder, ignore_errors=True)
+        self._tell("started", swapped=[unit.to_json() for unit in sorted(swapped, key=str)])
+
+    def on_trial(self, trial: Trial) -> None:
+        """Tell what came of a trial."""
+        self._tell("finished", trial=trial.to_json())
+
+    def result(self, bisection: Bisection) -> None:
+        """Tell the answer."""
+        self._tell("result", bisection=bisection.to_json())
+
+    def _tell(self, event: str, **what: Any) -> None:
+        data = memoryview(f"{json.dumps({'event': event, **what}, ensure_ascii=False)}\n".encode(errors="replace"))
+        with self._lock:
+            try:
+                while data:
+                    data = data[os.write(_STDERR, data) :]
+            except OSError:
+                self._stop = True
+
+    def _interrupted(self, _number: int, _frame: object) -> None:
+        if self._stop:
+            raise KeyboardInterrupt
+        self._stop = True
+
+    def _end_after_trial(self, _number: int, _frame: object) -> None:
+        self._last = True
+
+    def _watch(self) -> None:
+        """Follow the newest output of a trial; end the search when nobody reads."""
+        reader = select.poll()
+        reader.register(_STDERR, 0)
+        newest: Path | None = None
+        at = 0
+        while not self._over.wait(_SECONDS):
+            if any(what & select.POLLERR for _, what in reader.poll(0)):
+                self._stop = True
+            log = self._log()
+            if log != newest:
+                newest, at = log, 0
+            at = self._follow(log, at)
+
+    def _log(self) -> Path | None:
+        found: list[tuple[int, Path]] = []
+        with contextlib.suppress(OSError):  # removed while we look
+            found = [] if self.keep is None else [(p.stat().st_mtime_ns, p) for p in self.keep.glob("*/output.log")]
+        return max(found)[1] if found else None
+
+    def _follow(self, log: Path | None, at: int) -> int:
+        """Tell the whole lines of an output from a place on; return the place behind them."""
+        if log is None:
+            return at
+        with contextlib.suppress(OSError), log.open("rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            begin = max(at, end - _BLOCK)
+            file.seek(begin)
+            text, newline, _ = file.read(_BLOCK).rpartition(b"\n")
+            for line in text.decode("utf-8", "replace").splitlines()[-_LINES:]:
+                self._tell("output", line=line)
+            return begin + len(text) + len(newline)
+        return at

@@ -1,0 +1,187 @@
+"""A running bisection as its screen sees it: a source of events that can be stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from bisect_diverge.model.address import Address
+from bisect_diverge.model.environment import Difference, Layer
+from bisect_diverge.model.trial import (
+    Bisection,
+    BisectVerdict,
+    Cause,
+    Outcome,
+    Role,
+    Trial,
+    Unit,
+    Untested,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What is going to be moved; comes again when more is found."""
+
+    units: tuple[Unit, ...]
+    """What can be swapped."""
+    untestable: tuple[Untested, ...]
+    """What cannot."""
+    most: int
+    """Trials that one cause costs at most."""
+    first: Address | None
+    """Where the runs first differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A trial runs."""
+
+    swapped: tuple[Unit, ...]
+    """Units at B's values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A trial was judged."""
+
+    trial: Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A line that the running trial has printed."""
+
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The answer, whole or partial."""
+
+    bisection: Bisection
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The search is over; the last event."""
+
+    status: int
+    """Exit status of ``bd bisect``."""
+    message: str = ""
+    """What it said beside its progress."""
+
+
+Event = Planned | Started | Finished | Output | Result | Ended
+
+
+class Search(Protocol):
+    """A search that runs elsewhere."""
+
+    def start(self, tell: Callable[[Event], None]) -> None:
+        """Begin; `tell` may be called from any thread."""
+        ...
+
+    def stop(self) -> None:
+        """End after the running trial."""
+        ...
+
+    def stop_now(self) -> None:
+        """End now."""
+        ...
+
+    def close(self) -> None:
+        """End now if it is not over, and return when nothing of it runs any more."""
+        ...
+
+
+def event_of(line: str) -> Event | None:
+    """Return the event that a line of ``--progress json`` tells; None for any other line."""
+    try:
+        found = json.loads(line)
+        return _event(found)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _event(found: dict[str, Any]) -> Event | None:
+    match found["event"]:
+        case "plan":
+            return Planned(
+                _units(found["units"]),
+                tuple(_untested(row) for row in found["untestable"]),
+                int(found["most"]),
+                _address(found["first"]),
+            )
+        case "started":
+            return Started(_units(found["swapped"]))
+        case "finished":
+            return Finished(_trial(found["trial"]))
+        case "output":
+            return Output(str(found["line"]))
+        case "result":
+            return Result(_bisection(found["bisection"]))
+    return None
+
+
+def _units(rows: list[Mapping[str, Any]]) -> tuple[Unit, ...]:
+    return tuple(_unit(row) for row in rows)
+
+
+def _unit(row: Mapping[str, Any]) -> Unit:
+    return Unit(layer=Layer(row["layer"]), knob=row["knob"], a=row["a"], b=row["b"])
+
+
+def _untested(row: Mapping[str, Any]) -> Untested:
+    return Untested(unit=_unit(row), reason=row["reason"])
+
+
+def _address(text: str | None) -> Address | None:
+    return None if text is None else Address.parse(text)
+
+
+def _trial(row: Mapping[str, Any]) -> Trial:
+    return Trial(
+        n=row["n"],
+        base=row["base"],
+        swapped=_units(row["swapped"]),
+        outcome=Outcome(row["outcome"]),
+        signature=row["signature"],
+        inert=_units(row["inert"]),
+        first_against_a=_address(row["first_against_a"]),
+        first_against_b=_address(row["first_against_b"]),
+        seconds=row["seconds"],
+        stopped_at_step=row["stopped_at_step"],
+        reason=row["reason"],
+        reused=row["reused"],
+    )
+
+
+def _cause(row: Mapping[str, Any]) -> Cause:
+    return Cause(
+        units=_units(row["units"]),
+        role=Role(row["role"]),
+        sufficient=row["sufficient"],
+        necessary=row["necessary"],
+        same_divergence=row["same_divergence"],
+        consequences=tuple(
+            Difference(layer=Layer(d["layer"]), knob=d["knob"], a=d["a"], b=d["b"]) for d in row["consequences"]
+        ),
+        proof=tuple(row["proof"]),
+    )
+
+
+def _bisection(row: Mapping[str, Any]) -> Bisection:
+    return Bisection(
+        verdict=BisectVerdict(row["verdict"]),
+        causes=tuple(_cause(cause) for cause in row["causes"]),
+        innocent=_units(row["innocent"]),
+        inert=tuple(_untested(unit) for unit in row["inert"]),
+        untestable=tuple(_untested(unit) for unit in row["untestable"]),
+        trials=tuple(_trial(trial) for trial in row["trials"]),
+        first=_address(row["first"] and row["first"]["address"]),
+        notes=tuple(row["notes"]),
+        finished=row["finished"],
+    )

@@ -1,0 +1,175 @@
+"""What is known of a search so far, and how it is said: one word or sentence for each thing on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from bisect_diverge.model.address import Address
+from bisect_diverge.model.trial import Bisection, BisectVerdict, Outcome, Role, Trial, Unit, Untested
+from bisect_diverge.report.bisection_text import bisection_text
+from bisect_diverge.tui import words
+from bisect_diverge.tui.bisection import Ended, Event, Finished, Output, Planned, Result, Started
+
+_KEPT = 200
+"""Lines of output that are kept."""
+_ROLES = {
+    Role.CAUSE: ("✗", "cause"),
+    Role.REDUNDANT: ("✗", "cause, not the only one"),
+    Role.PARTNERS: ("✗", "cause, with partners"),
+    Role.STARTS: ("✗", "starts it"),
+    Role.MASKED: ("?", "covered by another"),
+}
+OUTCOMES = {
+    Outcome.A: ("=", "A's bits"),
+    Outcome.B: ("≠", "B's bits"),
+    Outcome.OTHER: ("≠", "other bits"),
+    Outcome.SKIP: ("!", "did not run"),
+    Outcome.FLAKY: ("?", "not repeatable"),
+}
+"""Glyph and words of each outcome."""
+LEGEND = (
+    ("✓", "proved, or innocent: tested, without a part in this divergence"),
+    ("✗", "cause: it makes B's bits out of A's"),
+    ("=", "the trial has A's bits"),
+    ("≠", "the trial has B's bits, or neither's"),
+    ("?", "not tested, not known yet, or covered by another"),
+    ("!", "did not run; or inert or untestable, the reason stands beside it"),
+    ("▸", "running"),
+)
+"""Glyph and meaning, for the help."""
+
+
+@dataclass
+class Searching:
+    """The state of a search; changed by its events only."""
+
+    units: tuple[Unit, ...] = ()
+    untestable: tuple[Untested, ...] = ()
+    most: int = 0
+    first: Address | None = None
+    trials: list[Trial] = field(default_factory=list)
+    running: tuple[Unit, ...] | None = None
+    """What the running trial moves; None: none runs."""
+    output: list[str] = field(default_factory=list)
+    """The end of what the running trial has printed."""
+    result: Bisection | None = None
+    status: int | None = None
+    """Exit status; None: it runs still."""
+    message: str = ""
+    """What it said beside its progress, when it has ended."""
+
+    def take(self, event: Event) -> None:
+        """Change with an event."""
+        match event:
+            case Planned():
+                self.units, self.untestable = event.units, event.untestable
+                self.most, self.first = event.most, event.first
+            case Started():
+                self.running, self.output = event.swapped, []
+            case Finished():
+                self.trials.append(event.trial)
+                if self.running is not None and set(self.running) == set(event.trial.swapped):
+                    self.running = None
+            case Output():
+                self.output = [*self.output, words.plain(event.line)][-_KEPT:]
+            case Result():
+                self.result, self.running = event.bisection, None
+                self.first = self.first or event.bisection.first
+            case Ended():
+                self.status, self.message, self.running = event.status, event.message, None
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self.status is not None
+
+    def bisection(self) -> Bisection:
+        """Return the answer, or what is known instead of one."""
+        return self.result or Bisection(
+            verdict=BisectVerdict.INCONCLUSIVE,
+            trials=tuple(self.trials),
+            untestable=self.untestable,
+            first=self.first,
+            finished=False,
+        )
+
+    def rows(self) -> list[tuple[Unit, str, str]]:
+        """Return each unit with a glyph and what is known of it."""
+        known = {unit: self._so_far(unit) for unit in self.units}
+        known |= {row.unit: ("!", f"untestable: {words.plain(row.reason)}") for row in self.untestable}
+        if self.result is not None:
+            known |= dict.fromkeys(self.result.innocent, ("✓", "innocent"))
+            known |= {row.unit: ("!", f"inert: {words.plain(row.reason)}") for row in self.result.inert}
+            known |= {row.unit: ("!", f"untestable: {words.plain(row.reason)}") for row in self.result.untestable}
+            known |= {unit: _ROLES[cause.role] for cause in self.result.causes for unit in cause.units}
+        return [(unit, glyph, text) for unit, (glyph, text) in known.items()]
+
+    def _so_far(self, unit: Unit) -> tuple[str, str]:
+        """Return what the trials say of a unit before there is an answer."""
+        if self.running is not None and unit in self.running:
+            return "▸", "running"
+        here = [trial for trial in self.trials if unit in trial.swapped]
+        alone = [trial for trial in here if len(trial.swapped) == 1]
+        if any(trial.outcome is Outcome.B for trial in alone):
+            return "≠", "alone makes B"
+        if any(unit in trial.inert for trial in here):
+            return "!", "inert: no resolved value moved with it"
+        if any(trial.outcome is Outcome.A for trial in here):
+            return "=", "no effect so far"
+        return "?", "not tested" if len(here) < 2 else "suspected"
+
+    def controls(self) -> list[tuple[str, str]]:
+        """Return glyph and sentence of what the controls have shown."""
+        return [self._control("A", 0, Outcome.A), self._control("B", len(self.units), Outcome.B)]
+
+    def _control(self, name: str, moved: int, wanted: Outcome) -> tuple[str, str]:
+        if not moved and name == "B":
+            return "?", "B cannot be run here" if self.over else "B not run yet"
+        found = [trial for trial in self.trials if len(trial.swapped) == moved]
+        if not found:
+            running = self.running is not None and len(self.running) == moved
+            return ("▸", f"{name} runs again") if running else ("?", f"{name} not run again yet")
+        if all(trial.outcome is wanted for trial in found):
+            return "✓", f"{name} repeats itself"
+        outcomes = {trial.outcome for trial in found}
+        return ("!", f"{name} did not run") if outcomes == {Outcome.SKIP} else ("✗", f"{name} does not repeat itself")
+
+    def verdict(self, label_a: str, label_b: str) -> list[str]:
+        """Return the verdict so far in lines, the most important first."""
+        if self.result is not None:
+            text = bisection_text(self.result, label_a, label_b)
+            return [line for line in text.split("\n") if line.strip()]
+        if self.over:
+            return [words.plain(line) for line in self.message.split("\n")] if self.message else [self._ended()]
+        return list(self._sentences()) or ["nothing proved yet"]
+
+    def _ended(self) -> str:
+        return f"the search ended with status {self.status} and no result"
+
+    def _sentences(self) -> Iterator[str]:
+        """Yield what single trials prove, the latest first."""
+        for trial in reversed(self.trials):
+            names = " + ".join(words.plain(unit.knob) for unit in trial.swapped)
+            if len(trial.swapped) == 1:
+                yield f"A with only {names} changed has {OUTCOMES[trial.outcome][1]} (trial {trial.n})"
+            left = [unit for unit in self.units if unit not in trial.swapped]
+            if len(left) == 1 and trial.swapped:
+                knob = words.plain(left[0].knob)
+                yield f"B with only {knob} put back has {OUTCOMES[trial.outcome][1]} (trial {trial.n})"
+
+    def report(self, label_a: str, label_b: str) -> str:
+        """Return the whole report as text."""
+        return bisection_text(self.bisection(), label_a, label_b) + "\n"
+
+
+def swap_of(swapped: tuple[Unit, ...], whole: tuple[Unit, ...]) -> str:
+    """Return in words what a trial moves; `whole` is everything that can be moved."""
+    if not swapped:
+        return "none: A again"
+    if len(swapped) == len(whole) and len(whole) > 1:
+        return "all: B again"
+    missing = [unit.knob for unit in whole if unit not in swapped]
+    if len(missing) < len(swapped):
+        return words.plain("B - " + ", ".join(missing)) if missing else words.plain(f"A + {swapped[0].knob}")
+    return words.plain("A + " + ", ".join(unit.knob for unit in swapped))
