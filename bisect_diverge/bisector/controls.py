@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from bisect_diverge.bisector.bench import A, B, value_of
 from bisect_diverge.bisector.chain import Chain
-from bisect_diverge.model.address import PHASE_CODE
+from bisect_diverge.bisector.confirm import HINT, horizon_of
 from bisect_diverge.model.trial import BisectVerdict, Cause, Outcome, Role, Untested
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from bisect_diverge.model.address import Address
     from bisect_diverge.model.trial import Oracle, Trial, Unit
 
+REPEATS_OF_MOVED = 3
+"""A is replayed so often before its record is said not to hold any more: two coins agree too often."""
 UNRUNNABLE = 3
 """So many units are given up, one after another, when B does not run with them."""
 
@@ -49,19 +51,19 @@ def control(state: State, repeats: int) -> None:
 
 def _repeats_itself(state: State, swapped: tuple[Unit, ...], record: str, repeats: int) -> bool:
     """Replay one side; True if it gives its record again each time. Otherwise the verdict is set or B left open."""
-    name = "A" if record == A else "B"
     trials = [state.bench.trial(swapped)]
     trials += [state.bench.repeat(swapped, number) for number in range(1, repeats)]
     values = {value_of(trial) for trial in trials}
     if values == {record}:
-        state.notes.append(f"{name} replayed: identical" + f" {len(trials)} times" * (len(trials) > 1))
+        _keep(state, record, trials)
         return True
     if any(trial.outcome is Outcome.SKIP for trial in trials):
         if record == A:
             _give_up(state, BisectVerdict.INCONCLUSIVE, f"A does not run here: {trials[0].reason or 'no reason known'}")
         return False
-    if len(trials) == 1 and trials[0].outcome is not Outcome.FLAKY:
-        trials.append(state.bench.repeat(swapped, 1))
+    least = REPEATS_OF_MOVED if record == A else 2
+    while len(trials) < least and len(values) == 1 and None not in values:
+        trials.append(state.bench.repeat(swapped, len(trials)))
         values.add(value_of(trials[-1]))
     if len(values) > 1 or None in values:
         return _noise(state, swapped, record, trials)
@@ -70,10 +72,19 @@ def _repeats_itself(state: State, swapped: tuple[Unit, ...], record: str, repeat
         _give_up(
             state,
             BisectVerdict.INCONCLUSIVE,
-            f"A replayed: its repeats agree with one another and not with the record ({what}): "
+            f"A replayed {len(trials)} times: its repeats agree with one another and not with the record ({what}): "
             "something that was not recorded has moved since",
         )
+    else:
+        _keep(state, record, trials)
     return False
+
+
+def _keep(state: State, record: str, trials: list[Trial]) -> None:
+    if record == A:
+        state.replays_of_a = trials
+    else:
+        state.replays_of_b = trials
 
 
 def _noise(state: State, swapped: tuple[Unit, ...], record: str, trials: list[Trial]) -> bool:
@@ -81,8 +92,7 @@ def _noise(state: State, swapped: tuple[Unit, ...], record: str, trials: list[Tr
     name = "A" if record == A else "B"
     first = [trial.first_against_a if record == A else trial.first_against_b for trial in trials]
     differing = [address for address in first if address is not None]
-    horizon = min(differing, key=lambda a: (a.step, PHASE_CODE[a.phase]), default=None)
-    where = "" if horizon is None else f"; the horizon is {horizon}: what lies before it repeats itself"
+    where = horizon_of(differing)
     bench = state.bench
     if differing and isinstance(bench.oracle, LimitedOracle):
         limited = bench.oracle.limit(differing)
@@ -90,8 +100,13 @@ def _noise(state: State, swapped: tuple[Unit, ...], record: str, trials: list[Tr
             bench.judge_by(limited)
             state.notes.append(f"{name} does not repeat itself{where}; only that is judged")
             if value_of(bench.trial(())) == A and value_of(bench.trial(swapped)) == record:
+                state.replays_of_a = [bench.trial(())]
+                state.replays_of_b = []
+                _keep(state, record, [bench.trial(swapped)])
                 return True
-    _give_up(state, BisectVerdict.NOT_REPEATABLE, f"{name} does not repeat itself: nothing can be blamed{where}")
+    _give_up(
+        state, BisectVerdict.NOT_REPEATABLE, f"{name} does not repeat itself: nothing can be blamed{where}; {HINT}"
+    )
     return False
 
 
@@ -106,13 +121,13 @@ def _control_of_b(state: State, repeats: int) -> None:
         state.first = state.bench.trial(state.units).first_against_a
     if reached:
         if state.untestable:
-            state.notes.append("B was reached without what cannot be swapped here: that has no part")
+            state.notes.append(f"B was reached without what {_out_of_reach(state)}: that has no part")
         return
     if state.target == A:
         _nothing_to_move(state)
     elif state.untestable:
         state.notes.append(
-            "with everything swapped that can be, the run is neither A nor B: what cannot be swapped here has part "
+            f"with everything else swapped, the run is neither A nor B: what {_out_of_reach(state)} has part "
             "in B, and the search goes from A to that run"
         )
     else:
@@ -122,11 +137,25 @@ def _control_of_b(state: State, repeats: int) -> None:
         )
 
 
+def _out_of_reach(state: State) -> str:
+    left_out = len(state.left_out())
+    if not left_out:
+        return "cannot be swapped here"
+    return "was left out" if left_out == len(state.untestable) else "cannot be swapped here or was left out"
+
+
 def _nothing_to_move(state: State) -> None:
     """Settle it where all that can be swapped leaves A as it is."""
     if not state.untestable:
         why = "B's environment, as far as it was recorded, gives A" if state.units else "no unit differs"
         _give_up(state, BisectVerdict.INCONCLUSIVE, f"{why}: what differs was not recorded")
+        return
+    left_out = state.left_out()
+    if left_out:
+        state.complete = bool(state.units)
+        names = ", ".join(str(row.unit) for row in state.untestable)
+        text = "everything else swapped leaves A as it is" if state.units else "nothing was left to swap"
+        _give_up(state, BisectVerdict.INCONCLUSIVE, f"{text}; not tested: {names}")
         return
     control = state.bench.trial(state.units)
     state.settled = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bisect_diverge.bisector.plan import ordered
 from bisect_diverge.bisector.search import bisect
 from bisect_diverge.bisector.supposed import Effect, World
-from bisect_diverge.model.trial import SearchOptions
+from bisect_diverge.model.trial import Budget, SearchOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ PAIRS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Numbers of trials, the controls included."""
+    """Numbers of trials, the controls and their repeats included."""
 
     least: int
     """The cheapest place for one cause."""
@@ -40,15 +40,14 @@ class Price:
 def price(units: Sequence[Unit], options: SearchOptions | None = None) -> Price:
     """Return what a search among these units costs, by making it for every place of one cause and many of two."""
     chain = ordered(units)
-    mode = SearchOptions(mode=options.mode if options else "chain")
-    repeats = 2 * ((options.budget.repeats if options else 1) - 1)
+    repeats = options.budget.repeats if options else 1
+    mode = SearchOptions(mode=options.mode if options else "chain", budget=Budget(repeats=repeats))
     if not chain:
-        only_a = 1 + repeats // 2
-        return Price(least=only_a, typical=only_a, most=only_a)
-    single = [_cost(chain, mode, frozenset({unit})) + repeats for unit in chain]
+        return Price(least=repeats, typical=repeats, most=repeats)
+    single = [_cost(chain, mode, frozenset({unit})) for unit in chain]
     pairs = list(combinations(chain, 2))
     chosen = pairs[:: max(len(pairs) // PAIRS, 1)]
-    together = [_cost(chain, mode, frozenset(pair)) + repeats for pair in chosen]
+    together = [_cost(chain, mode, frozenset(pair)) for pair in chosen]
     return Price(least=min(single), typical=median_high(single), most=max(*single, *together, 0))
 
 

@@ -6,13 +6,14 @@ import time
 from typing import TYPE_CHECKING
 
 from bisect_diverge.bisector.bench import Bench, Noisy, Stopped
+from bisect_diverge.bisector.confirm import confirm, is_confirmed
 from bisect_diverge.bisector.controls import control
 from bisect_diverge.bisector.drill import drill_down
 from bisect_diverge.bisector.matrix import fill
 from bisect_diverge.bisector.plan import ordered
 from bisect_diverge.bisector.rounds import explain
 from bisect_diverge.bisector.state import State
-from bisect_diverge.bisector.verdict import answer
+from bisect_diverge.bisector.verdict import answer, is_proved
 from bisect_diverge.model.trial import Bisection, BisectVerdict, SearchOptions
 
 if TYPE_CHECKING:
@@ -36,8 +37,9 @@ def bisect(
 ) -> Bisection:
     """Return which units make B out of A, with the trials that prove it.
 
-    One cause among n units costs at most ``4 + ceil(log2 n)`` trials, the two controls included. The chain cuts
-    between layers where that costs nothing, and inside a layer only where the guilty one is.
+    One cause among n units costs at most ``4 + ceil(log2 n)`` trials, the two controls included, and two more that
+    replay A and B again before a cause is named. The chain cuts between layers where that costs nothing, and inside
+    a layer only where the guilty one is.
 
     Args:
         units: Requested inputs that differ and can be swapped here, in any order.
@@ -56,14 +58,18 @@ def bisect(
     bench = Bench(oracle, options.budget, jobs=options.jobs, on_trial=on_trial, should_stop=should_stop, clock=clock)
     state = State(bench=bench, units=ordered(units), first=first, untestable=list(untestable))
     try:
-        control(state, options.budget.repeats)
-        if state.verdict is None:
-            (fill if options.mode == "matrix" else explain)(state)
-            if drill is not None:
-                drill_down(state, drill)
-    except Noisy as noise:
-        state.notes.append(str(noise))
+        try:
+            control(state, options.budget.repeats)
+            if state.verdict is None:
+                (fill if options.mode == "matrix" else explain)(state)
+                if drill is not None:
+                    drill_down(state, drill)
+        except Noisy as noise:
+            state.notes.append(str(noise))
+        if is_proved(state):
+            confirm(state)
     except Stopped as stop:
         state.notes.append(f"the search stopped early: {stop}")
         state.finished = False
+        state.complete = state.complete and is_confirmed(state)
     return answer(state)

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bisect_diverge.bisector.bench import Bench
     from bisect_diverge.model.address import Address
-    from bisect_diverge.model.trial import BisectVerdict, Cause, Unit, Untested
+    from bisect_diverge.model.trial import BisectVerdict, Cause, Trial, Unit, Untested
+
+LEFT_OUT = "left out by "
+"""So begins the reason of a unit that was not tested because the user said so; it may well be swappable."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -21,9 +24,13 @@ class State:
     first: Address | None
     """The divergence that is looked for; None: not known, taken from the control of B."""
     untestable: list[Untested]
-    """What cannot be swapped here."""
+    """What cannot be swapped here, or was left out by the user (`LEFT_OUT`)."""
     target: str | None = None
     """Value of all units at B's: B's bits unless something that cannot be swapped has part in them."""
+    replays_of_a: list[Trial] = field(default_factory=list)
+    """A as it was replayed: independent runs of one configuration, judged alike."""
+    replays_of_b: list[Trial] = field(default_factory=list)
+    """All units at B's, replayed."""
     verdict: BisectVerdict | None = None
     """Set where the controls settle it, or where nothing can be blamed."""
     settled: tuple[Cause, ...] = ()
@@ -44,6 +51,10 @@ class State:
     def rest(self, *taken: Unit) -> tuple[Unit, ...]:
         """Return all units but some."""
         return tuple(unit for unit in self.units if unit not in taken)
+
+    def left_out(self) -> tuple[Unit, ...]:
+        """Return the units that the user did not want to be tested."""
+        return tuple(row.unit for row in self.untestable if row.reason.startswith(LEFT_OUT))
 
     def blamed(self) -> set[Unit]:
         """Return every unit that is in some set."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bisect_diverge.bisector.bench import B
+from bisect_diverge.bisector.confirm import about_replays, is_confirmed
 from bisect_diverge.bisector.roles import causes, starts
 from bisect_diverge.model.trial import Bisection, BisectVerdict, Outcome, Role, Untested
 
@@ -24,24 +25,29 @@ def answer(state: State) -> Bisection:
     rest = [unit for unit in state.units if unit not in blamed and unit not in {row.unit for row in inert}]
     named = {row.unit for row in state.untestable}
     untestable = tuple(state.untestable)
+    verdict = _verdict(state)
     return Bisection(
-        verdict=_verdict(state, found),
+        verdict=verdict,
         causes=found,
         innocent=tuple(unit for unit in rest if unit not in named) if state.complete else (),
         inert=inert,
         untestable=untestable,
         trials=tuple(state.bench.trials),
         first=state.first,
-        notes=tuple(dict.fromkeys((*state.notes, *_about_units(state, rest, found)))),
+        notes=tuple(dict.fromkeys((*about_replays(state, verdict), *state.notes, *_about_units(state, rest, found)))),
         finished=state.finished,
     )
 
 
-def _verdict(state: State, found: tuple[Cause, ...]) -> BisectVerdict:
+def _verdict(state: State) -> BisectVerdict:
     if state.verdict is not None:
         return state.verdict
-    proved = any(_is_proved(state, cause) for cause in found)
-    return BisectVerdict.CAUSE if proved else BisectVerdict.INCONCLUSIVE
+    return BisectVerdict.CAUSE if is_proved(state) and is_confirmed(state) else BisectVerdict.INCONCLUSIVE
+
+
+def is_proved(state: State) -> bool:
+    """Return whether the trials name a cause, if A and B repeat themselves."""
+    return state.verdict is None and any(_is_proved(state, cause) for cause in causes(state))
 
 
 def _is_proved(state: State, cause: Cause) -> bool:
@@ -70,6 +76,8 @@ def _inert(state: State, blamed: set[Unit]) -> tuple[Untested, ...]:
 
 def _about_units(state: State, rest: list[Unit], found: tuple[Cause, ...]) -> list[str]:
     notes = []
+    if is_proved(state) and not is_confirmed(state):
+        notes.append("A and B were not replayed again, which a proof takes")
     if state.aside:
         names = ", ".join(str(unit) for unit in dict.fromkeys(state.aside))
         notes.append(f"these matter only beside others, and have no part in this divergence: {names}")

@@ -45,6 +45,8 @@ def _layers(_context: click.Context, _parameter: click.Parameter, values: tuple[
     from bisect_diverge.model.environment import Layer
 
     names = tuple(name.strip() for value in values for name in value.split(",") if name.strip())
+    if values and not names:
+        raise click.BadParameter(f"name a layer; there are {', '.join(Layer)}")
     unknown = [name for name in names if name not in set(Layer)]
     if unknown:
         raise click.BadParameter(f"no such layer: {', '.join(unknown)}; there are {', '.join(Layer)}")
@@ -103,7 +105,8 @@ def command(a: str, b: str, only: tuple[str, ...], skip: tuple[str, ...], form: 
     """Find which difference between the environments of A and B makes B diverge from A.
 
     Runs A's command again and again with some settings taken from B, each time to the step after the divergence, and
-    compares the bits. Your files are not touched: what a trial writes goes to a temporary directory.
+    compares the bits. What a trial writes with Python goes to a temporary directory; docs/trials.md lists what that
+    does not cover.
 
     Exit status: 0 cause proved, 1 nothing differs, 2 trouble with the input, 3 inconclusive, 4 A does not repeat
     itself, 5 trials could not run.
@@ -138,11 +141,14 @@ def _search(
 ) -> Bisection:
     from bisect_diverge.bisector.search import bisect
     from bisect_diverge.model.trial import Bisection, BisectVerdict, Budget, SearchOptions
-    from bisect_diverge.trial.search import TrialOptions, trials, with_left_over, with_what_moved
+    from bisect_diverge.trial.search import TrialOptions, changes, trials, with_changes, with_left_over, with_what_moved
 
     if first is None:
         return Bisection(verdict=BisectVerdict.NO_DIFFERENCE)
     progress.planned(units, _most(len(units.units), options["mode"]), first)
+    said = changes(a)
+    if said and options["progress"] != "json":  # there every line is an object, and the notes say it
+        click.echo(f"bd: {said}", err=True)
     settings = TrialOptions(
         offset_b=options["offset_b"],
         fresh=not options["resume"],
@@ -163,7 +169,7 @@ def _search(
             should_stop=progress.should_end,
             first=first,
         )
-    return with_what_moved(bisection)
+    return with_changes(with_what_moved(bisection), a)
 
 
 def _most(units: int, mode: str) -> int:

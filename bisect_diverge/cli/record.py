@@ -82,6 +82,7 @@ def command(
     settings = Settings(
         run=str(run),
         command=command,
+        cwd=str(Path.cwd()),
         options=options,
         outside=outside,
         env_names=env_names,

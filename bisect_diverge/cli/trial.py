@@ -45,8 +45,9 @@ def command(
 ) -> None:
     """Run A's command again with some settings changed, and say whether the bits are A's, B's or others.
 
-    Without --set it tells whether A repeats itself. The script and your files are not touched. With --b it stops at
-    the step after the first divergence of A and B.
+    Without --set it tells whether A repeats itself, and always runs. With --b it stops at the step after the first
+    divergence of A and B. What a trial writes with Python goes to a temporary directory; docs/trials.md lists what that
+    does not cover.
 
     Exit status: 0 it ran, 2 trouble with the input, 5 it could not run.
 
@@ -57,13 +58,16 @@ def command(
     """
     from bisect_diverge.report.trial_text import trial_json, trial_text
     from bisect_diverge.store.reader import Run
-    from bisect_diverge.trial.search import TrialOptions, first_divergence, trials
+    from bisect_diverge.trial.search import TrialOptions, changes, first_divergence, trials
 
     with ExitStack() as stack:
         run_a = stack.enter_context(Run(a))
         run_b = None if b is None else stack.enter_context(Run(b))
         units = frozenset(_unit(text, run_a, run_b) for text in sets)
         first = None if run_b is None else first_divergence(run_a, run_b, offset_b)
+        said = changes(run_a)
+        if said:
+            click.echo(f"bd: {said}", err=True)
         options = TrialOptions(offset_b=offset_b, fresh=not resume, keep=keep_trials)
         oracle = stack.enter_context(trials(run_a, run_b, first, options))
         trial = oracle(units)
@@ -90,10 +94,28 @@ def _unit(text: str, a: Run, b: Run | None) -> Unit:
     if rule.way is Way.NONE:
         raise UsageError(f"{name} cannot be swapped here: {rule.reason}")
     if value != FROM_B:
+        _check_position(name, knob, a)
         return Unit(layer=Layer(layer), knob=knob, a=_value(a, layer, knob), b=value)
     if b is None:
         raise UsageError(f"--set {text}: {FROM_B} needs --b B")
     return _unit_of_b(Layer(layer), knob, a, b)
+
+
+def _check_position(name: str, knob: str, a: Run) -> None:
+    """Refuse a positional argument that would leave a gap behind A's last one."""
+    from bisect_diverge.errors import UsageError
+    from bisect_diverge.trial.command import pieces, take_apart
+
+    part, _, number = knob.partition(".")
+    if part not in ("argv", "launcher") or not number.isdigit():
+        return
+    line = take_apart(a.first.record)
+    have = sum(piece.name.isdigit() for piece in pieces(line.arguments if part == "argv" else line.launcher[1:]))
+    if int(number) > have:
+        raise UsageError(
+            f"--set {name}: A's command has no such position",
+            hint=f"positions count from 0; A's command has {have}, and {have} is the next",
+        )
 
 
 def _unit_of_b(layer: Layer, knob: str, a: Run, b: Run) -> Unit:

@@ -1,9 +1,10 @@
 """A trial's own view of the file system: it reads what is there, and what it writes goes to a scratch directory.
 
 Works at the level of Python's own functions (``open``, ``os.*``, and with them ``pathlib``, ``shutil``, ``glob``,
-``numpy.save``, ``torch.save``): a file that is written is made in the scratch directory, under its whole path, and is
-found there when it is read again; what is removed is only hidden. Not covered: files that a library opens by itself in
-C or Rust (HDF5, SQLite, safetensors), programs that the script starts, and processes that a recording process spawns.
+``bz2``, ``numpy.save``, ``torch.save``): a file that is written is made in the scratch directory, under its whole path,
+and is found there when it is read again; what is removed is only hidden. Not covered: files that a library opens by
+itself in C, C++ or Rust (HDF5, SQLite, safetensors, ``torch.jit.save``), programs that the script starts, and processes
+that a recording process spawns.
 
 Standard library only, and imported before the script's first line.
 """
@@ -15,6 +16,7 @@ import errno
 import io
 import os
 import stat as stat_module
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -28,7 +30,8 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 _NAMES = (
     "open", "stat", "lstat", "access", "mkdir", "rmdir", "remove", "unlink", "rename", "replace", "link", "symlink",
-    "readlink", "truncate", "chmod", "utime", "listdir", "scandir", "chdir",
+    "readlink", "truncate", "chmod", "chown", "lchown", "utime", "mkfifo", "mknod", "getxattr", "listxattr", "setxattr",
+    "removexattr", "listdir", "scandir", "chdir",
 )  # fmt: skip
 _os: dict[str, Callable[..., Any]] = {name: getattr(os, name) for name in _NAMES}
 _open = builtins.open
@@ -51,6 +54,8 @@ def divert(scratch: str, hidden: Iterable[str] = (), remade: Iterable[str] = ())
     builtins.open = io.open = _view.open
     for name in _NAMES:
         setattr(os, name, getattr(_view, f"os_{name}"))
+    if "bz2" in sys.modules:  # imported before us, it keeps a name of its own
+        sys.modules["bz2"]._builtin_open = _view.open  # type: ignore[attr-defined]
 
 
 def for_writing(path: str) -> str:
@@ -216,15 +221,26 @@ class View:
 
     def os_mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
         """``os.mkdir``."""
+        self._make("mkdir", path, (mode,), dir_fd)
+
+    def os_mkfifo(self, path: Any, mode: int = 0o666, *, dir_fd: int | None = None) -> None:
+        """``os.mkfifo``."""
+        self._make("mkfifo", path, (mode,), dir_fd)
+
+    def os_mknod(self, path: Any, mode: int = 0o600, device: int = 0, *, dir_fd: int | None = None) -> None:
+        """``os.mknod``."""
+        self._make("mknod", path, (mode, device), dir_fd)
+
+    def _make(self, name: str, path: Any, args: Any, dir_fd: int | None) -> None:
         absolute = self.absolute(path, dir_fd)
         if absolute is None:
-            _os["mkdir"](path, mode, dir_fd=dir_fd)
+            _os[name](path, *args, dir_fd=dir_fd)
             return
         if self.exists(absolute) and absolute not in self.remade:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         self.remade.discard(absolute)
         self.prepare_parent(absolute)
-        _os["mkdir"](self.copy(absolute), mode)
+        _os[name](self.copy(absolute), *args)
 
     def os_remove(self, path: Any, *, dir_fd: int | None = None) -> None:
         """``os.remove``."""
@@ -295,6 +311,32 @@ class View:
     def os_chmod(self, path: Any, mode: int, *, dir_fd: int | None = None, **kwargs: Any) -> None:
         """``os.chmod``."""
         self._touch("chmod", path, (mode,), dir_fd, kwargs)
+
+    def os_chown(self, path: Any, uid: int, gid: int, *, dir_fd: int | None = None, **kwargs: Any) -> None:
+        """``os.chown``."""
+        self._touch("chown", path, (uid, gid), dir_fd, kwargs)
+
+    def os_lchown(self, path: Any, uid: int, gid: int) -> None:
+        """``os.lchown``."""
+        self._touch("lchown", path, (uid, gid), None, {})
+
+    def os_setxattr(self, path: Any, attribute: Any, value: Any, flags: int = 0, **kwargs: Any) -> None:
+        """``os.setxattr``."""
+        self._touch("setxattr", path, (attribute, value, flags), None, kwargs)
+
+    def os_removexattr(self, path: Any, attribute: Any, **kwargs: Any) -> None:
+        """``os.removexattr``."""
+        self._touch("removexattr", path, (attribute,), None, kwargs)
+
+    def os_getxattr(self, path: Any, attribute: Any, **kwargs: Any) -> Any:
+        """``os.getxattr``."""
+        absolute = self.absolute(path)
+        return _os["getxattr"](path if absolute is None else self.to_read(absolute), attribute, **kwargs)
+
+    def os_listxattr(self, path: Any = None, **kwargs: Any) -> Any:
+        """``os.listxattr``."""
+        absolute = self.absolute(path)
+        return _os["listxattr"](path if absolute is None else self.to_read(absolute), **kwargs)
 
     def os_utime(self, path: Any, times: Any = None, *, dir_fd: int | None = None, **kwargs: Any) -> None:
         """``os.utime``."""

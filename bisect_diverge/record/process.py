@@ -17,7 +17,7 @@ def rank_and_world_size() -> tuple[int, int]:
     """Return the process group's rank and size, else those of the launcher's variables, else 0 and 1."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return distributed.getrank_and_world_size(), distributed.get_world_size()
+        return distributed.get_rank(), distributed.get_world_size()
     try:
         return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     except ValueError:

@@ -56,6 +56,7 @@ class Recorder:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.pid = os.getpid()
+        self._cwd = settings.cwd or str(Path.cwd())  # now: a script may go elsewhere before its first root call
         self.lock = threading.RLock()
         self.active = True
         """False once recording has ended, and in forked children."""
@@ -271,7 +272,7 @@ class Recorder:
         record = RunRecord(
             command=tuple(mask_argv(self.settings.command)),
             argv=tuple(mask_argv(sys.argv)),
-            cwd=str(Path.cwd()),
+            cwd=self._cwd,
             started=datetime.now().astimezone().isoformat(timespec="seconds"),
             rank=rank,
             world_size=world,

@@ -50,6 +50,8 @@ class Settings:
     """Absolute path of the run's directory; it exists."""
     command: tuple[str, ...] = ()
     """The recorded command; empty when the library's door was used."""
+    cwd: str = ""
+    """Directory in which the command was started; empty: the present one when the recording is installed."""
     options: RecordOptions = field(default_factory=RecordOptions)
     """How much is recorded."""
     outside: tuple[Setting, ...] = ()
@@ -66,6 +68,7 @@ class Settings:
         row: dict[str, Any] = {
             "run": self.run,
             "command": list(self.command),
+            "cwd": self.cwd,
             "options": self.options.to_json(),
             "outside": [setting.to_json() for setting in self.outside],
             "env_names": list(self.env_names),
@@ -81,6 +84,7 @@ class Settings:
         return cls(
             run=row["run"],
             command=tuple(row["command"]),
+            cwd=row.get("cwd", ""),
             options=RecordOptions.from_json(row["options"]),
             outside=tuple(Setting.from_json(setting) for setting in row["outside"]),
             env_names=tuple(row["env_names"]),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from bisect_diverge.model.trial import BisectVerdict, Role
+from bisect_diverge.model.trial import BisectVerdict, Outcome, Role
 from bisect_diverge.report.bisection_commands import fix_command, trial_command
 from bisect_diverge.report.words import Paint, moment, place, plain, plural, printable
 
@@ -35,7 +36,8 @@ def bisection_text(bisection: Bisection, label_a: str, label_b: str, paint: Pain
         *_proofs(bisection, paint),
         *_units("innocent (tested)", bisection.innocent, paint),
         *_untested("no effect here: these were not tested", bisection.inert, paint),
-        *_untested("not testable here", bisection.untestable, paint),
+        *_untested("not testable here", [row for row in bisection.untestable if not _left_out(row)], paint),
+        *_untested("not tested: left out", [row for row in bisection.untestable if _left_out(row)], paint),
         *_notes(bisection, paint),
         *_table(bisection.trials, paint),
         *_fix(bisection, paint),
@@ -43,6 +45,10 @@ def bisection_text(bisection: Bisection, label_a: str, label_b: str, paint: Pain
         *_next(bisection),
     ]
     return "\n".join(lines)
+
+
+def _left_out(row: Untested) -> bool:
+    return row.reason.startswith("left out by ")
 
 
 def trial_line(trial: Trial, of: str = "") -> str:
@@ -114,7 +120,7 @@ def _proof(cause: Cause, bisection: Bisection, trials: dict[int, Trial]) -> Iter
         trial = trials[number]
         forward = set(trial.swapped) == set(cause.units)
         what = f"A with only {these} changed " if forward else f"B with only {these} put back"
-        yield f"{what} = {_bits(trial)}   (trial {number})"
+        yield f"{what} = {_bits(trial)}   ({_same_trials(trial, bisection)})"
     if cause.role is Role.STARTS:
         yield "the divergence begins with this one: there it gives B's bits, and A's before"
     if cause.role is Role.PARTNERS:
@@ -128,6 +134,24 @@ def _proof(cause: Cause, bisection: Bisection, trials: dict[int, Trial]) -> Iter
         other = "NOT where the proving trials first differ: theirs may be another divergence"
         yield f"first divergence: {where} - {same if cause.same_divergence else other}"
     yield from (f"moved with it: {_change(row)}" for row in cause.consequences)
+
+
+def _same_trials(trial: Trial, bisection: Bisection) -> str:
+    """Return the numbers of a trial and its repeats with the same bits: ``trials 1, 3: A replayed``."""
+    same = [t for t in bisection.trials if set(t.swapped) == set(trial.swapped) and t.outcome is trial.outcome]
+    numbers = ", ".join(str(t.n) for t in same)
+    side = "A" if not trial.swapped else "B" if set(trial.swapped) == set(_whole(bisection)) else ""
+    what = f": {side} {'from the journal' if all(t.reused for t in same) else 'replayed'}" if side else ""
+    return f"trial{'s' * (len(same) > 1)} {numbers}{what}"
+
+
+def _whole(bisection: Bisection) -> tuple[Unit, ...]:
+    """Return what is swapped in B as it was replayed: the largest configuration that ran twice; empty if none did."""
+    ran = [t for t in bisection.trials if t.swapped and t.outcome in {Outcome.B, Outcome.OTHER}]
+    count = Counter(frozenset(t.swapped) for t in ran)
+    twice = [t for t in ran if count[frozenset(t.swapped)] > 1]
+    best = max(twice, key=lambda t: (t.outcome is Outcome.B, len(t.swapped)), default=None)
+    return () if best is None else best.swapped
 
 
 def _bits(trial: Trial) -> str:
@@ -217,9 +241,24 @@ def _fix(bisection: Bisection, paint: Paint) -> Iterator[str]:
     causes = causes or [cause for cause in bisection.causes if cause.role is Role.STARTS]
     if bisection.verdict is not BisectVerdict.CAUSE or not causes:
         return
-    redundant = any(cause.role is Role.REDUNDANT for cause in causes)
-    yield paint("to make B like A" + (", all of these" if redundant else ""), "title")
-    yield from (f"  {line}" for line in _distinct(fix_command(unit) for cause in causes for unit in cause.units))
+    necessary = all(cause.necessary for cause in causes)
+    units = [unit for cause in causes for unit in cause.units] if necessary else _put_back(bisection, causes)
+    if units:
+        yield paint("to make B like A" + (", all of these" if not necessary and len(units) > 1 else ""), "title")
+        yield from (f"  {line}" for line in _distinct(fix_command(unit) for unit in units))
+
+
+def _put_back(bisection: Bisection, causes: Sequence[Cause]) -> list[Unit]:
+    """Return the smallest set that a trial showed to give A when put back in B; empty if none but A itself did."""
+    whole = _whole(bisection)
+    blamed = {unit for cause in causes for unit in cause.units}
+    sets = [
+        [unit for unit in whole if unit not in trial.swapped]
+        for trial in bisection.trials
+        if trial.outcome is Outcome.A and set(trial.swapped) <= set(whole)
+    ]
+    sets = [units for units in sets if len(units) < len(whole) or set(units) == blamed]
+    return min(sets, key=len, default=[])
 
 
 def _distinct(lines: Iterable[str]) -> Iterable[str]:

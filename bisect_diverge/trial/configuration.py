@@ -92,6 +92,13 @@ def check(record: RunRecord) -> str:
     return ""
 
 
+def recorded_variables(a: RunRecord, b: RunRecord) -> dict[str, str]:
+    """Return those variables of a trial with nothing swapped that were recorded, or that the user asked for."""
+    sides = Sides(a=a, b=b, last_step=0)
+    asked = {s.knob for r in (a, b) for s in r.environment.settings if not s.resolved}
+    return {n: v for n, v in _variables(sides, ()).items() if n in asked or layer_of(n) is not None}
+
+
 def _variables(sides: Sides, swapped: Iterable[Unit]) -> dict[str, str]:
     """Return the present variables, those that are recorded replaced by what A was recorded with."""
     of_a, of_b = given_variables(sides.a.environment), given_variables(sides.b.environment)
@@ -137,6 +144,7 @@ def _settings(sides: Sides, command: tuple[str, ...], held: Iterable[Unit], fold
     return Settings(
         run=str(run),
         command=command,
+        cwd=sides.a.cwd,
         options=RecordOptions(
             capture=Capture.DIGEST, steps=(first, sides.last_step + 1), modules=sides.a.options.modules
         ),

@@ -3,12 +3,14 @@
     guard.py LIFELINE SCRATCH PROCESSORS COMMAND...
 
 Whoever starts it holds the other end of the pipe LIFELINE: when that is closed, on purpose or because its process was
-killed, the command ends with everything that it started, and SCRATCH is removed. PROCESSORS is a list of numbers such
-as ``0,1``, or ``-``. The exit status is the command's, 128+n for a signal.
+killed, the command ends with everything that it started, and SCRATCH is removed. On purpose it says so by a byte;
+otherwise the directory of the search above SCRATCH is removed too, unless something is left in it. PROCESSORS is a list
+of numbers such as ``0,1``, or ``-``. The exit status is the command's, 128+n for a signal.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import select
@@ -20,6 +22,10 @@ import time
 PR_SET_CHILD_SUBREAPER = 36
 GRACE_SECONDS = 1.0
 """Between the polite and the other signal; what holds shared memory cleans up in it."""
+SEARCH = "bd-"
+"""Begins the name of the temporary directory of a search."""
+KILLED, STOPPED = -1000, -1001
+"""Instead of a status: the lifeline was cut because our parent was killed, or on purpose."""
 
 
 def main() -> int:
@@ -37,8 +43,12 @@ def main() -> int:
         _become(command, processors)
     status = _wait(child, int(lifeline), woken)
     _end_all()
-    if status is None:
+    if status in (KILLED, STOPPED):
         shutil.rmtree(scratch, ignore_errors=True)
+        search = os.path.dirname(scratch)  # noqa: PTH120 - pathlib would double the start-up time
+        if status == KILLED and os.path.basename(search).startswith(SEARCH):  # noqa: PTH119
+            with contextlib.suppress(OSError):  # another trial of it is not removed yet
+                os.rmdir(search)  # noqa: PTH106
         return 128 + signal.SIGKILL
     return 128 - status if status < 0 else status
 
@@ -57,8 +67,8 @@ def _become(command: list[str], processors: str) -> None:
     os._exit(127)
 
 
-def _wait(child: int, lifeline: int, woken: int) -> int | None:
-    """Return how the command ended; None when the lifeline was cut first."""
+def _wait(child: int, lifeline: int, woken: int) -> int:
+    """Return how the command ended; `KILLED` or `STOPPED` when the lifeline was cut first."""
     while True:
         ready, _, _ = select.select([lifeline, woken], [], [])
         if woken in ready:
@@ -66,8 +76,8 @@ def _wait(child: int, lifeline: int, woken: int) -> int | None:
         status = _reap(child)
         if status is not None:
             return status
-        if lifeline in ready and not os.read(lifeline, 1):
-            return None
+        if lifeline in ready:
+            return STOPPED if os.read(lifeline, 1) else KILLED
 
 
 def _reap(child: int) -> int | None:

@@ -77,6 +77,8 @@ class Trials:
         self._announce = announce
         self._lock = threading.RLock()
         self._count = 0
+        self._controls: set[frozenset[Unit]] = {frozenset()}
+        self._made_here: set[tuple[frozenset[Unit], int]] = set()
         self.interrupted = False
         """A trial was ended because the search was."""
         self.environments: dict[frozenset[Unit], Environment] = {}
@@ -87,15 +89,20 @@ class Trials:
         """Last step that a trial runs."""
         return self._sides.last_step
 
+    def always_run(self, swapped: frozenset[Unit]) -> None:
+        """Take a configuration for a control: an earlier search never answers for it, as for nothing swapped."""
+        self._controls.add(swapped)
+
     def __call__(self, swapped: frozenset[Unit], *, repeat: int = 0) -> Trial:
         """Return the trial of A's environment with some units at B's values.
 
         Args:
             swapped: Units at B's values.
-            repeat: 0 may be answered from the journal; 1, 2, ... are further repeats, each remembered for itself.
+            repeat: 0, 1, 2, ...: each may be answered from the journal, unless the configuration is a control that
+                this object has not run yet.
         """
         known = self._journal.find(swapped, repeat)
-        if known is not None:
+        if known is not None and (swapped not in self._controls or (swapped, repeat) in self._made_here):
             return replace(known, n=self._next(), swapped=_sorted(swapped))
         self._announce(swapped)
         trial = self._made(swapped)
@@ -103,6 +110,7 @@ class Trials:
             trial = self._made(swapped)
         if trial.reason != INTERRUPTED:
             self._journal.add(trial, repeat)
+            self._made_here.add((swapped, repeat))
         return trial
 
     def read_back(self, swapped: frozenset[Unit]) -> Environment:
@@ -186,7 +194,7 @@ class Trials:
         last = min(address.step for address in differing) - 1
         if last < 0 or self._b is None or self._first is None or self._first.step > last:
             return None
-        return Trials(
+        limited = Trials(
             self._a,
             self._b,
             last,
@@ -197,6 +205,8 @@ class Trials:
             should_stop=self._should_stop,
             announce=self._announce,
         )
+        limited._controls |= self._controls
+        return limited
 
 
 def merged_record(run: Run) -> RunRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -85,6 +86,8 @@ def run(launch: Launch, folder: Path, seconds: float, should_stop: Callable[[], 
                 if timed_out or stopped:
                     break
         finally:
+            with contextlib.suppress(OSError):  # it has ended by itself
+                os.write(ours, b".")  # on purpose
             os.close(ours)  # ends whatever is left
             ours = -1
             guard.wait()

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_diverge.diff.compare import compare
 from bisect_diverge.diff.options import DiffOptions
-from bisect_diverge.environment.hashing import hash_file
 from bisect_diverge.errors import NotComparableError, ReplayError
 from bisect_diverge.model.divergence import Verdict
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.model.trial import Outcome, Unit, Untested
-from bisect_diverge.trial.command import take_apart
+from bisect_diverge.trial.circumstances import changed_files, circumstances
 from bisect_diverge.trial.configuration import check
 from bisect_diverge.trial.journal import Journal, key_of
 from bisect_diverge.trial.oracle import Trials, merged_record
@@ -23,6 +21,8 @@ from bisect_diverge.trial.units import Units, left_over, units_of
 from bisect_diverge.trial.workspace import Workspace
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bisect_diverge.model.address import Address
     from bisect_diverge.model.trial import Bisection
     from bisect_diverge.store.reader import Run
@@ -69,8 +69,9 @@ def differing_units(a: Run, b: Run, only: Sequence[str] = (), skip: Sequence[str
         skip: Layers to leave out.
     """
     units = units_of(merged_record(a), merged_record(b))
-    out = [unit for unit in units.units if (only and unit.layer not in only) or unit.layer in skip]
-    left = tuple(Untested(unit=unit, reason="left out by --only or --skip") for unit in out)
+    out = {unit: "--skip" for unit in units.units if unit.layer in skip}
+    out |= {unit: "--only" for unit in units.units if only and unit.layer not in only and unit not in out}
+    left = tuple(Untested(unit=unit, reason=f"left out by {out[unit]}") for unit in units.units if unit in out)
     return Units(
         units=tuple(unit for unit in units.units if unit not in out),
         untestable=(*units.untestable, *left),
@@ -101,7 +102,7 @@ def trials(a: Run, b: Run | None, first: Address | None, options: TrialOptions) 
         folder,
         key_of(a),
         "" if b is None else key_of(b),
-        f"step {last_step}, offset {options.offset_b}, {record.command}, {record.cwd}, {_scripts(a, b)}",
+        f"step {last_step}, offset {options.offset_b}, {circumstances(record, merged_record(b or a))}",
         fresh=options.fresh,
     )
     with Workspace(options.keep) as workspace:
@@ -133,11 +134,13 @@ def with_left_over(units: Units, oracle: Trials, b: Run) -> Units:
             hint="trials run it again in the recorded directory; does it need something that is gone?",
         )
     everything = frozenset(units.units)
+    oracle.always_run(everything)
     if not units.resolved or baseline.outcome is not Outcome.A:
         return units
     if everything and oracle(everything).outcome is Outcome.B:
         return units
     more = left_over(units, oracle.read_back(everything), merged_record(b).environment)
+    oracle.always_run(frozenset(more.units))
     if len(more.units) > len(units.units) and oracle(frozenset(more.units)).outcome is Outcome.B:
         return Units(units=more.units, untestable=units.untestable, resolved=())  # the others moved with them
     return more
@@ -158,10 +161,12 @@ def with_what_moved(bisection: Bisection) -> Bisection:
     return replace(bisection, notes=(*bisection.notes, note))
 
 
-def _scripts(*runs: Run | None) -> list[str]:
-    """Return the hashes of the scripts as they are now: a trial of another version of one is another trial."""
-    found = []
-    for record in (merged_record(run) for run in runs if run is not None):
-        script = Path(record.cwd) / take_apart(record).program
-        found.append(hash_file(script) if script.is_file() else "")
-    return found
+def with_changes(bisection: Bisection, a: Run) -> Bisection:
+    """Return a bisection that says which of A's files are no longer as they were recorded."""
+    said = changes(a)
+    return replace(bisection, notes=(*bisection.notes, said)) if said else bisection
+
+
+def changes(a: Run) -> str:
+    """Return a sentence that names A's script and modules that have changed since; empty if none has."""
+    return changed_files(merged_record(a))

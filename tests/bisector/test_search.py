@@ -185,7 +185,7 @@ def test_something_unrecorded_moved() -> None:
     assert not result.causes
     assert "not recorded has moved" in notes(result)
     assert f"not decided: {', '.join(map(str, ordered(EIGHT)))}" in notes(result)
-    assert len(result.trials) == 2
+    assert len(result.trials) == 3
 
 
 def test_b_not_reached_by_its_own_environment() -> None:
@@ -270,14 +270,14 @@ def test_b_does_not_run_with_one_unit() -> None:
     assert "ImportError" in result.untestable[0].reason
 
 
-@pytest.mark.parametrize("most", range(8))
+@pytest.mark.parametrize("most", range(10))
 def test_budget(most: int) -> None:
     """A search out of budget says so; it names a cause only once that is proved."""
     result = bisect(EIGHT, WORLD, SearchOptions(budget=Budget(trials=most)))
 
-    assert len(result.trials) == min(most, 7)
-    assert result.finished == (most >= 7)
-    proved = most >= 7
+    assert len(result.trials) == min(most, 9)
+    assert result.finished == (most >= 9)
+    proved = most >= 9
     assert (result.verdict is BisectVerdict.CAUSE) == proved
     assert ("budget" in notes(result)) != proved
     if not proved:
@@ -331,15 +331,18 @@ def test_a_trial_that_is_cut_off() -> None:
     assert "stopped by the user" in notes(result)
 
 
-def test_stop_after_the_proof() -> None:
-    """A cause that is proved before the stop stays proved."""
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_stop_after_the_proof(repeats: int) -> None:
+    """A cause that is proved before the stop stays proved, if A and B were replayed often enough."""
     world = World(units=EIGHT, effects=(both(CAUSE), Effect((frozenset({EIGHT[0]}), frozenset({EIGHT[6]})), True)))
-    full = bisect(EIGHT, world)
-    cut = bisect(EIGHT, world, SearchOptions(budget=Budget(trials=len(full.trials) - 1)))
+    full = bisect(EIGHT, world, SearchOptions(budget=Budget(repeats=repeats)))
+    cut = bisect(EIGHT, world, SearchOptions(budget=Budget(trials=len(full.trials) - 1, repeats=repeats)))
 
     assert not cut.finished
     assert cut.verdict in {BisectVerdict.CAUSE, BisectVerdict.INCONCLUSIVE}
-    assert (cut.verdict is BisectVerdict.CAUSE) == any(c.sufficient and c.necessary for c in cut.causes)
+    proved = any(c.sufficient and c.necessary for c in cut.causes)
+    assert (cut.verdict is BisectVerdict.CAUSE) == (proved and repeats > 1)
+    assert ("not replayed again" in notes(cut)) == (proved and repeats == 1)
 
 
 def test_inert_halves_are_partners() -> None:
@@ -414,16 +417,16 @@ def test_drill_down(partner: Unit | None) -> None:
     assert (found.sufficient, found.necessary) == (True, True)
     assert set(parts) - cause <= set(result.innocent)
     assert CAUSE not in result.innocent
-    assert len(set(world.asked)) == len(world.asked)
-    assert len(result.trials) <= (12 if partner is None else 21)
+    assert len(set(world.asked)) == len(world.asked) - 2  # A and B once more
+    assert len(result.trials) <= (14 if partner is None else 23)
 
 
 def test_price() -> None:
-    """The price of a search is what it costs: one cause among eight takes six or seven trials."""
-    assert price(EIGHT).to_json() == {"least": 6, "typical": 7, "most": 14}
-    assert price(EIGHT, SearchOptions(mode="matrix")).least == 18
+    """The price of a search is what it costs: one cause among eight takes six or seven trials, and two repeats."""
+    assert price(EIGHT).to_json() == {"least": 8, "typical": 9, "most": 16}
+    assert price(EIGHT, SearchOptions(mode="matrix")).least == 20
     assert price([]).typical == 1
-    assert price(EIGHT[:1]).to_json() == {"least": 2, "typical": 2, "most": 2}
+    assert price(EIGHT[:1]).to_json() == {"least": 4, "typical": 4, "most": 4}
     assert price(EIGHT, SearchOptions(budget=Budget(repeats=3))).least == 10
 
 
@@ -449,3 +452,75 @@ def test_partners_beside_the_untestable() -> None:
     assert result.verdict is BisectVerdict.CAUSE
     (cause,) = result.causes
     assert (set(cause.units), cause.sufficient, cause.necessary) == ({EIGHT[1], EIGHT[5]}, False, True)
+
+
+def run(outcome: Outcome, *, reused: bool = False) -> Trial:
+    """Return a trial with a given outcome."""
+    return Trial(
+        n=0, base="a", swapped=(), outcome=outcome, reused=reused, first_against_a=at(1), first_against_b=at(1)
+    )
+
+
+@pytest.mark.parametrize("side", ["a", "b"])
+@pytest.mark.parametrize("units", [EIGHT, EIGHT[3:4]])
+def test_a_proof_is_confirmed(side: str, units: tuple[Unit, ...]) -> None:
+    """A and B are replayed once more before a cause is named; where one differs nothing is."""
+    world = replace(WORLD, units=units)
+    lucky, unlucky = (Outcome.A, Outcome.B) if side == "a" else (Outcome.B, Outcome.A)
+    result = bisect(units, Scripted(world, **{side: [run(lucky), run(unlucky)]}))
+
+    assert result.verdict is BisectVerdict.NOT_REPEATABLE
+    assert not result.causes
+    assert not result.innocent
+    assert "PYTHONHASHSEED" in notes(result)
+
+
+def test_confirmed_once() -> None:
+    """The confirmation is two trials at the end, and what it is worth is said."""
+    result = bisect(EIGHT, WORLD)
+
+    assert [len(trial.swapped) for trial in result.trials[-2:]] == [0, 8]
+    assert result.notes[:2] == ("A replayed 2 times: identical", "B replayed 2 times: identical")
+    assert "below 78%" in notes(result)
+    assert len(bisect(EIGHT, WORLD, SearchOptions(budget=Budget(repeats=2))).trials) == len(result.trials)
+
+
+def test_a_confirmation_that_does_not_run() -> None:
+    """A repeat that does not run is no difference, and no proof."""
+    skip = replace(run(Outcome.SKIP), reason="out of memory")
+    result = bisect(EIGHT, Scripted(WORLD, a=[run(Outcome.A), skip]))
+
+    assert result.verdict is BisectVerdict.INCONCLUSIVE
+    assert "out of memory" in notes(result)
+
+
+def test_a_third_replay_tells_noise_from_a_move() -> None:
+    """Two repeats that agree by chance are told from something that moved."""
+    result = bisect(EIGHT, Scripted(WORLD, a=[other("x"), other("x"), other("y")]))
+
+    assert result.verdict is BisectVerdict.NOT_REPEATABLE
+    assert "unseeded generators" in notes(result)
+
+
+def test_reused_replays_are_said() -> None:
+    """A replay out of the journal is not called one that was made."""
+
+    def oracle(swapped: frozenset[Unit], *, repeat: int = 0) -> Trial:
+        return replace(WORLD(swapped, repeat=repeat), reused=repeat == 0)
+
+    result = bisect(EIGHT, oracle)
+
+    assert "A taken from the journal and replayed once: identical" in result.notes
+    assert "taken from the journal, not run again: trials 3," in notes(result)
+
+
+def test_left_out_is_never_blamed() -> None:
+    """What the user left out is not named by elimination, but listed as not tested."""
+    row = Untested(unit=CAUSE, reason="left out by --skip")
+    testable = [unit for unit in EIGHT if unit != CAUSE]
+    result = bisect(testable, replace(WORLD, effects=()), untestable=[row])
+
+    assert result.verdict is BisectVerdict.INCONCLUSIVE
+    assert not result.causes
+    assert f"not tested: {CAUSE}" in notes(result)
+    assert bisect([], replace(WORLD, effects=()), untestable=[row]).verdict is BisectVerdict.INCONCLUSIVE

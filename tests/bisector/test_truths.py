@@ -19,14 +19,14 @@ from bisect_diverge.model.trial import Bisection, BisectVerdict, Outcome, Role, 
 TRUTHS = 400
 EIGHT = supposed_units(8)
 MOST = {
-    "one cause": 7,
-    "two independent": 13,
-    "A and B": 14,
-    "A or B": 14,
-    "pair and single": 20,
-    "(A and B) or (C and D)": 27,
+    "one cause": 9,
+    "two independent": 15,
+    "A and B": 16,
+    "A or B": 16,
+    "pair and single": 22,
+    "(A and B) or (C and D)": 29,
 }
-"""Most trials among eight units; the table of the design, one more for a pair and a single (1-minimality)."""
+"""Most trials among eight units: the table of the design, one more for a pair and a single, two repeats."""
 
 
 def truths(name: str, units: tuple[Unit, ...], number: int = TRUTHS) -> list[World]:
@@ -64,7 +64,7 @@ def assert_honest(world: World, result: Bisection) -> None:
     assert not wronged or not wronged & mattering(world)
     swapped = [frozenset(trial.swapped) for trial in result.trials]
     flaky = sum(trial.outcome is Outcome.FLAKY for trial in result.trials)
-    assert len(swapped) - len(set(swapped)) <= 1 + 2 * flaky  # one: the check that many other bits are no noise
+    assert len(swapped) - len(set(swapped)) <= 3 + 2 * flaky  # A and B again; the check that other bits are no noise
     assert [trial.n for trial in result.trials] == list(range(1, len(result.trials) + 1))
 
 
@@ -78,7 +78,7 @@ def test_among_eight(name: str) -> None:
         assert blamed(result) == acting(world)
         assert result.verdict is BisectVerdict.CAUSE
         assert result.finished
-        assert len(result.trials) <= MOST.get(name, 32)
+        assert len(result.trials) <= MOST.get(name, 34)
         others = set(EIGHT) - blamed(result)
         covered = {unit for cause in result.causes if cause.role is Role.MASKED for unit in cause.units}
         assert set(result.innocent) == others - covered
@@ -94,12 +94,12 @@ def test_among_64(name: str) -> None:
 
         assert_honest(world, result)
         assert blamed(result) == acting(world)
-        assert len(result.trials) <= {"one cause": 10, "A and B": 20}.get(name, 60)
+        assert len(result.trials) <= {"one cause": 12, "A and B": 22}.get(name, 62)
 
 
 @pytest.mark.parametrize("number", range(1, 18))
 def test_one_cause_at_every_place(number: int) -> None:
-    """One cause among n units costs at most 4 + ceil(log2 n) trials, the controls included."""
+    """One cause among n units costs at most 4 + ceil(log2 n) trials, the controls included, and two repeats."""
     units = supposed_units(number)
     for unit in units:
         world = world_of(("a",), (unit,), random.Random(0))
@@ -108,7 +108,7 @@ def test_one_cause_at_every_place(number: int) -> None:
         (cause,) = result.causes
         assert cause.units == (unit,)
         assert (cause.role, cause.sufficient, cause.necessary) == (Role.CAUSE, True, True)
-        assert len(result.trials) <= 4 + math.ceil(math.log2(number))
+        assert len(result.trials) <= 6 + math.ceil(math.log2(number))
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -130,8 +130,8 @@ def test_with_skips(name: str) -> None:
             assert acting(world) <= blamed(result)
             counts.append(len(result.trials))
     if name == "one cause":
-        assert sum(counts) / len(counts) < 12
-        assert max(counts) <= 32
+        assert sum(counts) / len(counts) < 14
+        assert max(counts) <= 34
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -181,14 +181,14 @@ def test_with_lasting_noise(name: str) -> None:
 
 
 def test_matrix() -> None:
-    """One cause takes 2n + 2 trials in the matrix, with any number of trials at a time."""
+    """One cause takes 2n + 2 trials and two repeats in the matrix, with any number of trials at a time."""
     for jobs in (1, 4):
         for world in truths("one cause", EIGHT, 20):
             result = bisect(EIGHT, world, SearchOptions(mode="matrix", jobs=jobs))
 
             assert_honest(world, result)
             assert blamed(result) == acting(world)
-            assert len(result.trials) == 18
+            assert len(result.trials) == 20
             assert set(result.innocent) == set(EIGHT) - acting(world)
 
 

@@ -62,13 +62,74 @@ def test_the_cause_is_found_and_proved(folder):
     assert leftovers() <= before
 
 
-def test_a_second_search_runs_nothing(folder):
-    """What was tried is taken from the journal."""
+def test_a_second_search_runs_the_controls_only(folder):
+    """What was tried is taken from the journal, but for nothing swapped and everything swapped."""
     bd("bisect", "a", "b", cwd=folder)
     done = bd("bisect", "a", "b", "--format", "json", cwd=folder)
     trials = json.loads(done.stdout)["trials"]
-    assert trials
-    assert all(trial["reused"] for trial in trials)
+    everything = max(len(trial["swapped"]) for trial in trials)
+    assert {len(trial["swapped"]) for trial in trials if not trial["reused"]} == {0, everything}
+    assert all(trial["reused"] for trial in trials if 0 < len(trial["swapped"]) < everything)
+
+
+def test_a_trial_of_nothing_is_always_run(folder):
+    """Whether A repeats itself is a question of now."""
+    for _ in range(2):
+        done = bd("trial", "a", "--format", "json", cwd=folder)
+        assert json.loads(done.stdout)["reused"] is False
+
+
+@pytest.mark.parametrize("option", ["--only", "--skip"])
+def test_an_empty_list_of_layers_is_refused(folder, option):
+    """A variable of the shell that is not set is no wish to search everything."""
+    assert "name a layer" in bd("bisect", "a", "b", option, "", cwd=folder, status=2).stderr
+
+
+@pytest.mark.parametrize(("option", "layers"), [("--skip", "configuration"), ("--only", "kernels")])
+def test_what_is_left_out_is_listed_with_the_option(folder, option, layers):
+    """The search knows what it must not move, and which option says so."""
+    done = bd("bisect", "a", "b", option, layers, "--plan", "--format", "json", cwd=folder)
+    left = {row["knob"]: row["reason"] for row in json.loads(done.stdout)["untestable"]}
+    assert left["argv.--lr"] == f"left out by {option}"
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A folder with a package that is run with ``-m`` after a change of directory, and two runs of it."""
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "pkg" / "__init__.py").write_text("")
+    (tmp_path / "pkg" / "rate.py").write_text("FACTOR = 1.0\n")
+    script = "import os\nfrom pkg.rate import FACTOR\nos.chdir('elsewhere')\n" + SCRIPT.read_text()
+    (tmp_path / "pkg" / "train.py").write_text(script.replace("lr=args.lr", "lr=args.lr * FACTOR"))
+    for name, rate in (("a", "0.1"), ("b", "0.2")):
+        command = (sys.executable, "-m", "pkg.train", "--lr", rate, "--out", f"{name}.pt")
+        bd("record", "-o", name, "--", *command, cwd=tmp_path)
+    return tmp_path
+
+
+def test_an_edited_module_is_not_answered_from_old_trials(package):
+    """With ``-m``, and from another directory: the trial runs, is remembered, and is another one after an edit."""
+    words = ("trial", "a", "--set", "configuration.argv.--lr=0.2", "--b", "b", "--format", "json")
+    first = bd(*words, cwd=package)
+    assert (json.loads(first.stdout)["outcome"], first.stderr) == ("=B", "")
+    assert json.loads(bd(*words, cwd=package).stdout)["reused"] is True
+    (package / "pkg" / "rate.py").write_text("FACTOR = 2.0\n")
+    again = bd(*words, cwd=package)
+    assert json.loads(again.stdout)["reused"] is False
+    assert json.loads(again.stdout)["outcome"] == "other"
+    assert again.stderr == "bd: pkg/rate.py has changed since A was recorded\n"
+
+
+def test_a_changed_script_is_said_before_the_search_and_in_the_notes(package):
+    """A comment changes no bits, and is said all the same."""
+    script = package / "pkg" / "train.py"
+    script.write_text(f"{script.read_text()}# the end\n")
+    done = bd("bisect", "a", "b", "--format", "json", cwd=package)
+    said = "pkg/train.py has changed since A was recorded"
+    assert done.stderr.startswith(f"bd: {said}\n")
+    assert said in json.loads(done.stdout)["notes"]
+    assert json.loads(done.stdout)["verdict"] == "cause"
 
 
 def test_runs_that_do_not_differ_are_nothing_to_bisect(folder):
@@ -157,6 +218,7 @@ def test_a_trial_with_a_value_of_b(folder):
         (["--set", "nonsense"], "give LAYER.KNOB=VALUE"),
         (["--set", "hardware.cpu.model=x"], "cannot be swapped here"),
         (["--set", "kernels.MKL_CBWR=@B"], "needs --b"),
+        (["--set", "configuration.argv.99=1"], "no such position"),
         (["--b", "b", "--set", "kernels.MKL_CBWR=@B"], "is no unit of these two runs"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,13 @@ CASES: dict[str, Callable[[], Bisection]] = {
         untestable=[GPU_ROW],
         first=FIRST,
     ),
+    "one_unit": lambda: bisect(UNITS[:1], World(units=UNITS[:1], effects=(any_of((NUMPY,)),)), first=FIRST),
+    "left_out": lambda: bisect(
+        UNITS[:3],
+        World(units=UNITS[:3], effects=()),
+        untestable=[Untested(unit=GPU, reason="left out by --skip")],
+        first=FIRST,
+    ),
     "not_repeatable": lambda: bisect(UNITS, noisy, first=FIRST),
     "no_difference": lambda: bisect([], noisy),
     "out_of_budget": lambda: bisect(
@@ -144,3 +152,14 @@ def test_trial_line() -> None:
     trial = Trial(n=3, base="a", swapped=(NUMPY,), outcome=Outcome.A, seconds=34)
 
     assert trial_line(trial, " of ~7") == "trial 3 of ~7 · A + {numpy} · =A · 34.0 s"
+
+
+def test_no_fix_that_was_not_shown() -> None:
+    """Where putting the cause back was not shown to give A, what was shown is printed, or nothing."""
+    result = CASES["one_cause"]()
+    cause = replace(result.causes[0], necessary=False)
+    shown = replace(result, causes=(cause,))
+    silent = replace(shown, trials=tuple(t for t in shown.trials if t.outcome is not Outcome.A))
+
+    assert "to make B like A\n  pip install numpy==2.3.5" in bisection_text(shown, "a", "b")
+    assert "to make B like A" not in bisection_text(replace(silent, causes=(replace(cause, proof=()),)), "a", "b")

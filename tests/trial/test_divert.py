@@ -82,6 +82,10 @@ def in_trial(user, script, hidden=(), remade=()):
         "d = os.open('logs', 0); os.unlink('a.log', dir_fd=d); print(os.listdir('logs') == ['b.log'] and 'new')",
         "os.makedirs('o'); os.chdir('o'); open('x', 'w').write('new'); print(open('x').read())",
         "open(os.devnull, 'w').write('x'); print('new')",
+        "import bz2; bz2.open('new.bz2', 'wt').close(); print(os.path.exists('new.bz2') and 'new')",
+        "os.mkfifo('f'); print(os.path.exists('f') and 'new')",
+        "os.mknod('f'); print(os.path.exists('f') and 'new')",
+        "os.chown('model.pt', os.getuid(), os.getgid()); os.setxattr('model.pt', 'user.x', b'1'); print('new')",
     ],
 )  # fmt: skip
 def test_what_is_written_is_read_again_and_the_folder_stays_as_it_is(user, script):

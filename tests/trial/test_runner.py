@@ -63,17 +63,21 @@ def test_the_status_and_the_output_are_the_commands(tmp_path):
 def test_a_command_whose_time_is_up_ends_with_all_its_children(tmp_path, limits):
     """Too long, or not wanted any more: both end the whole family."""
     before = processes()
-    ended, _ = family(tmp_path, 60, **limits)
+    folder = tmp_path / "bd-search" / "1"
+    folder.mkdir(parents=True)
+    ended, _ = family(folder, 60, **limits)
     assert ended.timed_out or ended.stopped
     assert ended.seconds < 20
+    assert not folder.exists()
+    assert folder.parent.exists()  # the search goes on
     new = [number for number in processes() - before if alive(number)]
     assert not [n for n in new if "time.sleep" in Path(f"/proc/{n}/cmdline").read_text()]
 
 
 def test_nothing_survives_a_kill_of_its_parent(tmp_path):
     """After SIGKILL of whoever started it the command, its children and its folder are gone."""
-    folder = tmp_path / "trial"
-    folder.mkdir()
+    folder = tmp_path / "bd-search" / "1"
+    folder.mkdir(parents=True)
     words = [sys.executable, "-c", PARENT, str(folder), sys.executable, "-c", FAMILY, "60"]
     parent = subprocess.Popen(words, cwd=REPOSITORY)
     numbers = []
@@ -84,11 +88,11 @@ def test_nothing_survives_a_kill_of_its_parent(tmp_path):
             numbers = [int(number) for number in (folder / "output.log").read_text().split()]
     parent.send_signal(signal.SIGKILL)
     parent.wait()
-    while (folder.exists() or any(map(alive, numbers))) and time.monotonic() < deadline:
+    while (folder.parent.exists() or any(map(alive, numbers))) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert len(numbers) == 2
     assert not any(map(alive, numbers))
-    assert not folder.exists()
+    assert not folder.parent.exists()
 
 
 def test_a_command_that_is_not_there_says_so(tmp_path):

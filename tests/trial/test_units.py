@@ -238,6 +238,9 @@ class Replayed:
         self.environment = environment
         self.asked = []
 
+    def always_run(self, swapped):
+        """Nothing is remembered here."""
+
     def __call__(self, swapped, *, repeat=0):
         """Return a trial."""
         self.asked.append(names(sorted(swapped, key=str)))

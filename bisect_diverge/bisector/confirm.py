@@ -1,0 +1,106 @@
+"""Replays A and B once more before anything is blamed, and says how much that is worth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bisect_diverge.bisector.bench import A, B, value_of
+from bisect_diverge.model.address import PHASE_CODE
+from bisect_diverge.model.trial import BisectVerdict, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bisect_diverge.bisector.state import State
+    from bisect_diverge.model.address import Address
+    from bisect_diverge.model.trial import Trial, Unit
+
+LEAST = 2
+"""Replays of A and of B that a proof takes; one more of B where that is not its record."""
+HINT = "look for unseeded generators, PYTHONHASHSEED and seeds taken from the time"
+
+
+def confirm(state: State) -> None:
+    """Make the replays that are missing for a proof, and take everything back if one of them differs.
+
+    Of a single unit the proof is the two controls and nothing else: a coin would pass it every fourth time.
+
+    Raises:
+        Stopped: if the budget is spent.
+    """
+    _replayed(state, "A", (), state.replays_of_a, LEAST)
+    if state.verdict is None:
+        _replayed(state, "B", state.units, state.replays_of_b, _least_of_b(state))
+
+
+def is_confirmed(state: State) -> bool:
+    """Return whether both A and B were replayed often enough for a proof."""
+    return len(state.replays_of_a) >= LEAST and len(state.replays_of_b) >= _least_of_b(state)
+
+
+def _least_of_b(state: State) -> int:
+    return LEAST if state.target == B else LEAST + 1
+
+
+def _replayed(state: State, name: str, swapped: tuple[Unit, ...], trials: list[Trial], least: int) -> None:
+    while len(trials) < least:
+        trial = state.bench.repeat(swapped, len(trials))
+        if trial.outcome is Outcome.SKIP:
+            state.verdict = BisectVerdict.INCONCLUSIVE
+            state.complete = False
+            state.notes.append(
+                f"the repeat of {name} does not run (trial {trial.n}): {trial.reason or 'no reason known'}"
+            )
+            return
+        trials.append(trial)
+        if trial.outcome is Outcome.FLAKY or value_of(trial) != value_of(trials[0]):
+            _take_back(state, name, trials)
+            return
+
+
+def _take_back(state: State, name: str, trials: list[Trial]) -> None:
+    last = trials[-1]
+    first = last.first_against_a if name == "A" else last.first_against_b
+    where = horizon_of([] if first is None else [first])
+    state.verdict = BisectVerdict.NOT_REPEATABLE
+    state.complete = False
+    state.aside.clear()
+    state.notes.append(
+        f"{name} does not repeat itself (trials {trials[0].n} and {last.n}): nothing can be blamed{where}; {HINT}"
+    )
+
+
+def horizon_of(differing: Sequence[Address]) -> str:
+    """Return the words on the earliest of some addresses at which repeats differ; none if there is none."""
+    horizon = min(differing, key=lambda a: (a.step, PHASE_CODE[a.phase]), default=None)
+    return "" if horizon is None else f"; the horizon is {horizon}: what lies before it repeats itself"
+
+
+def about_replays(state: State, verdict: BisectVerdict) -> Iterator[str]:
+    """Yield how often A and B were replayed with their own bits, and what so many replays can say."""
+    identical = []
+    for name, record, trials in (("A", A, state.replays_of_a), ("B", B, state.replays_of_b)):
+        if trials and {value_of(trial) for trial in trials} == {record}:
+            yield f"{name} {_how(trials)}: identical"
+            identical.append(len(trials))
+    if identical and verdict in {BisectVerdict.CAUSE, BisectVerdict.BY_ELIMINATION}:
+        m = min(identical)
+        replays = "1 identical replay only bounds" if m == 1 else f"{m} identical replays only bound"
+        bound = 1 - 0.05 ** (1 / m)
+        yield f"{replays} the rate of flakes: below {bound:.0%} (1 - 0.05^(1/{m}), at 95 % confidence)"
+    controls = {trial.n for trial in (*state.replays_of_a, *state.replays_of_b)}
+    reused = [str(trial.n) for trial in state.bench.trials if trial.reused and trial.n not in controls]
+    if reused:
+        yield f"taken from the journal, not run again: trial{'s' * (len(reused) > 1)} {', '.join(reused)}"
+
+
+def _how(trials: Sequence[Trial]) -> str:
+    reused = sum(trial.reused for trial in trials)
+    journal = f"taken from the journal{_times(reused) if reused > 1 else ''}"
+    fresh = len(trials) - reused
+    parts = [journal] * bool(reused) + [f"replayed{_times(fresh)}"] * bool(fresh)
+    return " and ".join(parts)
+
+
+def _times(number: int) -> str:
+    return " once" if number == 1 else f" {number} times"
