@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,7 +60,7 @@ def command(
     from bisect_diverge.model.run import Capture, RecordOptions
     from bisect_diverge.record.api import check_paths, prepare_directory, remove_run
     from bisect_diverge.record.bootstrap import DIRECTORY, environment_for
-    from bisect_diverge.record.launch import run_command
+    from bisect_diverge.record.launch import find_program, run_command
     from bisect_diverge.record.options import parse_size, parse_steps
     from bisect_diverge.record.settings import Settings
 
@@ -72,7 +71,7 @@ def command(
         modules=modules,
     )
     check_paths((*data, *features))
-    _check_command(command)
+    find_program(command)  # before anything is made or replaced
     run = prepare_directory(Path(output) if output else _next_free(), force=force)
     outside, patch = read_outside(
         Path.cwd(), command, [Path(path) for path in data], [Path(path) for path in features], env_names
@@ -96,17 +95,6 @@ def command(
         raise
     _conclude(run, status)
     sys.exit(status)
-
-
-def _check_command(command: tuple[str, ...]) -> None:
-    """Refuse a command that is not there before anything is made or replaced."""
-    from bisect_diverge.errors import CommandError
-
-    if shutil.which(command[0]) is None:
-        raise CommandError(
-            f"command not found: {command[0]}",
-            hint="give the command after -- as you would type it: bd record -o RUN -- python train.py",
-        )
 
 
 def _next_free() -> Path:

@@ -52,12 +52,7 @@ def run_command(
     Raises:
         CommandError: if the command cannot be started.
     """
-    program = shutil.which(command[0], path=environment.get("PATH"))
-    if program is None:
-        raise CommandError(
-            f"command not found: {command[0]}",
-            hint="give the command after -- as you would type it: bd record -o RUN -- python train.py",
-        )
+    program = find_program(command, environment.get("PATH"))
     with log.open("wb") as copy, _streams() as streams:
         try:
             process = subprocess.Popen(
@@ -80,6 +75,25 @@ def run_command(
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 """What is sent to us is meant for the script: to end it, or (by a batch system) to make it save its state."""
+
+
+def find_program(command: Sequence[str], path: str | None = None) -> str:
+    """Return the file that a command runs.
+
+    Args:
+        command: Program and arguments.
+        path: Where to look for it; None: this process's ``PATH``.
+
+    Raises:
+        CommandError: if there is none.
+    """
+    program = shutil.which(command[0], path=path)
+    if program is None:
+        raise CommandError(
+            f"command not found: {command[0]}",
+            hint="give the command after -- as you would type it: bd record -o RUN -- python train.py",
+        )
+    return program
 
 
 class _Streams:
