@@ -3,11 +3,15 @@
 #   PYTHON=...      the Python to create .venv with, 3.11 or newer
 #   PIP_FLAGS=...   passed to pip: another index, a CPU-only build of torch, --no-index, ...
 #   ARGS=...        passed to pytest or to the demo
+#   JOBS=...        tests run in so many processes (default: one per core, four at most)
 
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 PIP_FLAGS ?=
 ARGS ?=
+JOBS ?= auto
+# By file, so that recordings that the tests of a file share are made once.
+SPREAD := -n $(JOBS) --maxprocesses 4 --dist loadfile
 PY := .venv/bin/python
 READY := .venv/installed-by-make
 
@@ -22,10 +26,10 @@ demo: $(READY)  ## Record three pairs of runs that differ in one thing each; sho
 	@$(PY) scripts/demo.py $(ARGS)
 
 test: $(READY)  ## Run all tests (some minutes)
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest $(SPREAD) $(ARGS)
 
 quick: $(READY)  ## Run the tests that take a few seconds at most each
-	@$(PY) -m pytest -m "not slow and not matrix" $(ARGS)
+	@$(PY) -m pytest $(SPREAD) -m "not slow and not matrix" $(ARGS)
 
 slow: $(READY)  ## Run the long series that `make test` leaves out: causes that real knobs are, kills at 100 moments
 	@$(PY) -m pytest -m matrix $(ARGS)

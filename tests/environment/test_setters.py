@@ -95,12 +95,13 @@ def test_signatures_and_names_are_those_of_the_originals(notes):
     assert inspect.signature(unwatched["seed"]) == inspect.signature(random.seed)
     assert inspect.signature(unwatched["manual_seed"]) == inspect.signature(torch.manual_seed)
     assert np.random.seed.__name__ == "seed"
-    assert torch.manual_seed is torch.random.manual_seed
+    if "torch._dynamo" not in sys.modules:  # which puts a function of its own into one of the two places
+        assert torch.manual_seed is torch.random.manual_seed
 
 
 def test_setters_and_generators_can_be_pickled(notes):
     """A setter is pickled by its name, and generators are what they were."""
-    for setter in (random.seed, np.random.seed, np.random.default_rng, torch.manual_seed):
+    for setter in (random.seed, np.random.seed, np.random.default_rng, torch.random.manual_seed):
         assert pickle.loads(pickle.dumps(setter)) is setter
     for generator in (np.random.default_rng(1), np.random.RandomState(1), random.Random(1)):
         assert type(generator) is type(pickle.loads(pickle.dumps(generator)))
