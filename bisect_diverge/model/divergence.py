@@ -8,6 +8,7 @@ from typing import Any
 
 from bisect_diverge.model.address import Address
 from bisect_diverge.model.environment import Difference
+from bisect_diverge.model.findings import Batches, Growth, Heat, Numbers, Stretch, Unpaired
 
 JSON_SCHEMA = 1
 """Version of the JSON that `Divergence.to_json` returns."""
@@ -200,6 +201,8 @@ class Divergence:
     """Element statistics of `first`; None when shapes differ or only digests were kept."""
     types: Sides | None = None
     """Element type and shape of `first` in each run; None where only one has it."""
+    cast: str = ""
+    """How the values of `first` go together where its types differ, one clause; empty: by no cast, or not known."""
     values: Sides | None = None
     """The values of `first` where it holds one number or one text; else None."""
     structure: str = ""
@@ -210,16 +213,40 @@ class Divergence:
     """How much was compared."""
     environment: tuple[Difference, ...] = ()
     """What differs in the environment."""
+    propagated: int = 0
+    """Differing records of the first differing step that follow from others, or are not known to begin there."""
+    stretch: Stretch | None = None
+    """Where in a module's ``forward`` the difference begins, if between two modules; else None."""
+    numbers: Numbers | None = None
+    """More on how the tensors of `first` differ; None where `tensor` is."""
+    batches: Batches | None = None
+    """What the batches at `first` have in common; None where it is no batch, or only digests were kept."""
+    unpaired: tuple[Unpaired, ...] = ()
+    """What has no partner, and why."""
+    growth: Growth | None = None
+    """How the difference grows from step to step; None unless asked for."""
+    heat: Heat | None = None
+    """How much of which module differs in which step; None unless asked for."""
     notes: tuple[str, ...] = ()
     """What was left out and why, offsets proposed, generators ignored."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as plain JSON values; `types` and `values` only where they say something."""
-        more = {}
+        """Return the result as plain JSON values; what is unknown or empty is left out from `types` on."""
+        more: dict[str, Any] = {}
         if self.types is not None and self.types.a != self.types.b:
             more["types"] = self.types.to_json()
         if self.values is not None:
             more["values"] = self.values.to_json()
+        if self.cast:
+            more["cast"] = self.cast
+        if self.propagated:
+            more["propagated"] = self.propagated
+        for name in ("stretch", "numbers", "batches", "growth", "heat"):
+            part = getattr(self, name)
+            if part is not None:
+                more[name] = part.to_json()
+        if self.unpaired:
+            more["unpaired"] = [entry.to_json() for entry in self.unpaired]
         return {
             "schema": JSON_SCHEMA,
             "verdict": str(self.verdict),

@@ -31,6 +31,8 @@ class Flag(IntFlag):
     """The bytes are kept in the baseline's file, not in this one."""
     DIGEST_ONLY = 512
     """Only the digest was kept."""
+    ON_DEVICE = 1024
+    """The digest was made on an accelerator, by another algorithm than those of rows without this flag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,17 @@ class Capture(StrEnum):
     """Digests only."""
 
 
+class StepOn(StrEnum):
+    """What ends a step."""
+
+    OPTIMIZER = "optimizer"
+    """Each attempted update; while no optimizer has been constructed, each root forward."""
+    FORWARD = "forward"
+    """Each forward of the root that was called first."""
+    MANUAL = "manual"
+    """``bisect_diverge.step()``, called by the script."""
+
+
 class State(StrEnum):
     """How far a recording got; the order of members is their code in the file."""
 
@@ -52,6 +63,10 @@ class RecordOptions:
     """Steps ``[first, end)`` to record; None: all; end None: to the last."""
     modules: tuple[str, ...] = ()
     """Globs of FQNs to record; empty: all."""
+    step_on: StepOn = StepOn.OPTIMIZER
+    """What ends a step."""
+    keep_data: bool = True
+    """Keep copies of the small files that the run reads."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as plain JSON values."""
@@ -60,6 +75,8 @@ class RecordOptions:
             "keep_bytes": self.keep_bytes,
             "steps": None if self.steps is None else list(self.steps),
             "modules": list(self.modules),
+            "step_on": str(self.step_on),
+            "keep_data": self.keep_data,
         }
 
     @classmethod
@@ -70,7 +87,9 @@ class RecordOptions:
             capture=Capture(row.get("capture", Capture.FULL)),
             keep_bytes=int(row.get("keep_bytes", 4 << 30)),
             steps=None if steps is None else (int(steps[0]), None if steps[1] is None else int(steps[1])),
-            modules=tuple(row.get("modules", ())),
+            modules=tuple(map(str, row.get("modules", ()))),
+            step_on=StepOn(row.get("step_on", StepOn.OPTIMIZER)),
+            keep_data=bool(row.get("keep_data", True)),
         )
 
 
@@ -102,6 +121,8 @@ class RunRecord:
     """Remarks for people: budget reached, hooks that could not be set, ..."""
     written: dict[str, str] = field(default_factory=dict)
     """Files and folders that the process wrote, as far as Python saw it: absolute path to a `Written` word."""
+    place: str = ""
+    """Directory that holds the run now, with the copies of what it read; not in the file. Empty: not known."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain JSON values."""
@@ -124,8 +145,8 @@ class RunRecord:
     def from_json(cls, row: dict[str, Any]) -> RunRecord:
         """Return the record that `to_json` wrote; keys it does not know are ignored."""
         return cls(
-            command=tuple(row.get("command", ())),
-            argv=tuple(row.get("argv", ())),
+            command=tuple(map(str, row.get("command", ()))),
+            argv=tuple(map(str, row.get("argv", ()))),
             cwd=str(row.get("cwd", "")),
             started=str(row.get("started", "")),
             rank=int(row.get("rank", 0)),
@@ -134,7 +155,7 @@ class RunRecord:
             environment=Environment.from_json(row.get("environment", [])),
             aliases={str(k): [str(x) for x in v] for k, v in row.get("aliases", {}).items()},
             coverage={str(k): int(v) for k, v in row.get("coverage", {}).items()},
-            notes=tuple(row.get("notes", ())),
+            notes=tuple(map(str, row.get("notes", ()))),
             written={str(k): str(v) for k, v in row.get("written", {}).items()},
         )
 

@@ -67,12 +67,16 @@ class Trial:
     """First divergence from B; None where it equals B or did not run."""
     seconds: float = 0.0
     """Wall time."""
+    startup: float = 0.0
+    """Part of it that passed before the first record: start of the interpreter, imports, reading data."""
     stopped_at_step: int | None = None
     """Last step that was run."""
     reason: str = ""
     """Why it was skipped; empty otherwise."""
     reused: bool = False
     """Taken from the journal of an earlier search, not run again."""
+    clamps: tuple[str, ...] = ()
+    """What was held in it against noise, beside its configuration."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the trial as plain JSON values."""
@@ -84,11 +88,13 @@ class Trial:
             "signature": self.signature,
             "inert": [unit.to_json() for unit in self.inert],
             "seconds": round(self.seconds, 2),
+            "startup": round(self.startup, 2),
             "stopped_at_step": self.stopped_at_step,
             "first_against_a": None if self.first_against_a is None else str(self.first_against_a),
             "first_against_b": None if self.first_against_b is None else str(self.first_against_b),
             "reason": self.reason,
             "reused": self.reused,
+            "clamps": list(self.clamps),
         }
 
 
@@ -103,6 +109,34 @@ class Oracle(Protocol):
             repeat: 0 may be answered from the journal; 1, 2, ... ask for further independent repeats.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One configuration run once without being recorded, beside the same one recorded."""
+
+    unrecorded: str = ""
+    """Names the bits of the unrecorded run at some place."""
+    recorded: str = ""
+    """Names the bits that the recording of it has there."""
+    where: str = ""
+    """That place, in words (``the parameters after step 4``)."""
+    reason: str = ""
+    """Why it cannot be told; empty where it can."""
+
+
+class Observer(StrEnum):
+    """What recording does to A and B, as far as it was looked at."""
+
+    UNCHANGED = "unchanged"
+    """Both have the same bits unrecorded."""
+    CHANGED = "changed"
+    """One of them has other bits unrecorded; they differ from one another all the same."""
+    CREATES = "creates"
+    """Unrecorded they do not differ."""
+    HIDES = "hides"
+    """Unrecorded they differ where recorded they do not."""
+    NOT_TESTED = "not-tested"
 
 
 class Role(StrEnum):
@@ -148,6 +182,8 @@ class Cause:
     """Resolved values that moved with them."""
     proof: tuple[int, ...] = ()
     """Numbers of the proving trials."""
+    part_of: tuple[Unit, ...] = ()
+    """Guilty units that were taken apart, and of which some of these are the guilty parts."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the cause as plain JSON values."""
@@ -159,6 +195,7 @@ class Cause:
             "same_divergence": self.same_divergence,
             "consequences": [{"layer": str(d.layer), "knob": d.knob, "a": d.a, "b": d.b} for d in self.consequences],
             "proof": list(self.proof),
+            "part_of": [unit.to_json() for unit in self.part_of],
         }
 
 
@@ -196,6 +233,10 @@ class Bisection:
     """What the controls showed, where the horizon lies, what was clamped, why the search stopped."""
     finished: bool = True
     """False: interrupted, or out of budget."""
+    observer: Observer = Observer.NOT_TESTED
+    """What recording does to A and B; the notes say it in words."""
+    taken_apart: tuple[tuple[Unit, tuple[Unit, ...]], ...] = ()
+    """Guilty units with their parts, the outermost first; the parts stand for the unit among the innocent."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain JSON values."""
@@ -210,6 +251,10 @@ class Bisection:
             "first": None if self.first is None else {"address": str(self.first)},
             "notes": list(self.notes),
             "finished": self.finished,
+            "observer": str(self.observer),
+            "taken_apart": [
+                unit.to_json() | {"parts": [part.to_json() for part in parts]} for unit, parts in self.taken_apart
+            ],
         }
 
 
@@ -223,6 +268,10 @@ class Budget:
     """Most wall time; None: no limit."""
     repeats: int = 1
     """Repeats of each control beside the recorded run itself."""
+    used_trials: int = 0
+    """Runs that were made before the search."""
+    used_seconds: float = 0.0
+    """Wall time that passed before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,3 +283,5 @@ class SearchOptions:
     budget: Budget = field(default_factory=Budget)
     jobs: int = 1
     """Trials at a time: all of the matrix, and trials that tell roles; a chain is one by one by nature."""
+    observe: bool = True
+    """Whether A and B are run once each without recording, where the oracle can do that."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bisect_diverge.numerics.arithmetic import shorter_arithmetic
 from bisect_diverge.numerics.bits import COMPLEX, FORMATS, FloatFormat, bits, decode, differs, float_format
 from bisect_diverge.numerics.summary import blocks
 
@@ -38,6 +39,11 @@ class Signature(StrEnum):
     """Every differing element of B is A's times one constant, within rounding (at least two elements)."""
     SHIFTED = "shifted"
     """Every differing element of B is A's plus one constant, within rounding (at least two elements)."""
+    SHORTER_ARITHMETIC = "shorter-arithmetic"
+    """The differences are as large as rounding errors of a shorter type, see `Hint.rounded_as`: one run computed in
+    TF32, float16 or bfloat16."""
+    UNRELATED = "unrelated"
+    """The differences are as large as the values, which do not correlate: another seed, other data."""
     VALUES = "values"
     """Anything else."""
 
@@ -49,11 +55,14 @@ class Hint:
     signature: Signature
     """The rule that fits."""
     rounded_as: str = ""
-    """For *reduction-order* the shorter type whose rounding it is; empty: the tensor's own."""
+    """The shorter type whose rounding it is; for *reduction-order* empty where it is the tensor's own."""
 
 
 SMALL_SHARE = 1 / 16
 """Share of elements up to which differences of a unit of a shorter type are taken for its rounding."""
+
+UNRELATED_ELEMENTS = 32
+"""Differing elements from which values can be told to be unrelated."""
 
 SAMPLE = 1 << 20
 """Differing elements that the rules look at; of more, the first."""
@@ -98,7 +107,7 @@ def signature(a: NDArray[Any], b: NDArray[Any], dtype: str) -> Signature:
     return hint(a, b, dtype).signature
 
 
-def hint(a: NDArray[Any], b: NDArray[Any], dtype: str, *, computed: bool = True) -> Hint:
+def hint(a: NDArray[Any], b: NDArray[Any], dtype: str, *, computed: bool = True, products: bool = True) -> Hint:
     """Return a hint at why two tensors differ.
 
     Args:
@@ -106,6 +115,7 @@ def hint(a: NDArray[Any], b: NDArray[Any], dtype: str, *, computed: bool = True)
         b: The same type and shape.
         dtype: Name of their element type.
         computed: A kernel made them; what was fed in is never *reduction-order*.
+        products: They may be sums of products; weights are not, and never *shorter-arithmetic*.
     """
     found = _look(a, b, dtype)
     rules = _RULES if float_format(dtype) else _INTEGER_RULES
@@ -114,8 +124,20 @@ def hint(a: NDArray[Any], b: NDArray[Any], dtype: str, *, computed: bool = True)
     with np.errstate(all="ignore"):
         allowed = [(name, fits) for name, fits in rules if computed or name is not Signature.REDUCTION_ORDER]
         name = next((name for name, fits in allowed if fits(found)), Signature.VALUES)
-        shorter = _shorter_type(found) if name is Signature.VALUES and computed else ""
-    return Hint(Signature.REDUCTION_ORDER, shorter) if shorter else Hint(name)
+        return _of_other_values(found, computed=computed, products=products) if name is Signature.VALUES else Hint(name)
+
+
+def _of_other_values(found: _Found, *, computed: bool, products: bool) -> Hint:
+    """Return a hint at differences that none of the simple rules explains."""
+    rounded_as = _shorter_type(found) if computed else ""
+    if rounded_as:
+        return Hint(Signature.REDUCTION_ORDER, rounded_as)
+    if computed and products:
+        scale, numel = found.scale, found.numel
+        computed_as = shorter_arithmetic(found.a, found.b, scale=scale, numel=numel, dtype=found.dtype)
+        if computed_as:
+            return Hint(Signature.SHORTER_ARITHMETIC, computed_as)
+    return Hint(Signature.UNRELATED if _unrelated(found) else Signature.VALUES)
 
 
 def _look(a: NDArray[Any], b: NDArray[Any], dtype: str) -> _Found:
@@ -202,6 +224,19 @@ def _shorter_type(found: _Found) -> str:
     unit = np.exp2(np.frexp(size)[1] - 1.0)  # the power of two at or below each value
     fitting = (name for name in reversed(_SHORTER) if (gap <= FORMATS[name].epsilon * unit).all())
     return next(fitting, "") if few else ""
+
+
+def _unrelated(found: _Found) -> bool:
+    """Whether the differences are as large as those of independent values, and nothing correlates."""
+    if len(found.a) < UNRELATED_ELEMENTS or found.a.dtype.kind not in "fiu":
+        return False
+    a, b = (values.astype(np.float64) for values in (found.a, found.b))
+    a, b = a - a.mean(), b - b.mean()
+    spread_a, spread_b = np.sqrt((a**2).mean()), np.sqrt((b**2).mean())
+    if not (np.isfinite(spread_a * spread_b) and spread_a * spread_b > 0):
+        return False
+    # Of independent values it is within 3 / sqrt(n) of 0 in 99.7 % of cases.
+    return bool(abs((a * b).mean() / (spread_a * spread_b)) < 3 / np.sqrt(len(a)))
 
 
 def _permutation(found: _Found) -> bool:

@@ -6,6 +6,7 @@ A file that was not closed is opened in SWMR mode: a run can be read while it is
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import socket
@@ -19,20 +20,19 @@ from numpy.typing import NDArray
 
 from bisect_diverge.errors import (
     DamagedRunError,
-    NewerSchemaError,
     NoSuchAddressError,
     NoSuchRunError,
     NotARunError,
 )
 from bisect_diverge.model.address import PHASE_CODE, PHASES, Address, micro_batch_code, micro_batch_text
-from bisect_diverge.model.elements import ELEMENT_TYPES
+from bisect_diverge.model.elements import ELEMENT_TYPES, ElementType
 from bisect_diverge.model.record import Flag, TensorRecord
-from bisect_diverge.model.run import SCHEMA, RunRecord, State, Status
+from bisect_diverge.model.run import RunRecord, State, Status
 from bisect_diverge.store import schema
+from bisect_diverge.store.opening import READ_ERRORS, damaged, dataset, open_recording, written
+from bisect_diverge.store.rows import BLOCK, stored_rows
 
-_READ_ERRORS = (OSError, KeyError, ValueError, TypeError, RuntimeError, OverflowError)
-"""What h5py and numpy raise when the bytes of a file are not what its structure says."""
-
+_LARGEST_RANK = 2**31 - 1
 RUNS_NAMED = 10
 """Runs in a directory that a message names."""
 
@@ -51,14 +51,19 @@ class RunFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = _open(path)
+        self._file = open_recording(path)
+        self._pools: dict[str, Any] = {}
+        self.wrong_sources: NDArray[np.intp] = np.zeros(0, np.intp)
+        """Rows whose source is not an earlier row, known once `events` is read; there it is set to -1."""
+        self._size = path.stat().st_size
         try:
             self.digest_algorithm = str(self._file.attrs["digest"])
+            self.device_algorithm = str(self._file.attrs.get("digest_on_device", ""))
             self.record = self._read_record()
             self.status = self._read_status()
-        except (*_READ_ERRORS, IndexError) as error:
+        except (*READ_ERRORS, IndexError) as error:
             self._file.close()
-            raise _damaged(path, error) from error
+            raise damaged(path, error) from error
 
     def close(self) -> None:
         """Close the file; tensors can no longer be read."""
@@ -66,15 +71,20 @@ class RunFile:
 
     @cached_property
     def events(self) -> NDArray[Any]:
-        """All rows, in execution order: structured array of `store.schema.EVENT`; read once, then kept."""
+        """All rows, in execution order: structured array of `store.schema.EVENT`, or what is indexed like one."""
         try:
-            rows: NDArray[Any] = self._file["events"][:]
-            # A writer killed inside a flush can leave the length ahead of the rows: they read as zeros.
-            holes = np.flatnonzero((rows["digest0"] == 0) & (rows["digest1"] == 0))
-            rows = rows[: holes[0]] if len(holes) else rows
-            self._check(rows)
-        except _READ_ERRORS as error:
-            raise _damaged(self.path, error) from error
+            table = dataset(self._file, "events", "V")
+            rows = stored_rows(table, written(table))
+            end, self.wrong_sources = self._checked(rows)
+            if end < len(rows):
+                rows = stored_rows(table, end)
+            if len(self.wrong_sources) and not isinstance(rows, np.ndarray):
+                raise ValueError("a record names itself or a later one as its source")
+        except READ_ERRORS as error:
+            raise damaged(self.path, error) from error
+        # Only an earlier record can be a source; one that is not says nothing of the tensor itself.
+        if len(self.wrong_sources):
+            rows["source"][self.wrong_sources] = -1
         return rows
 
     @cached_property
@@ -101,11 +111,12 @@ class RunFile:
     def shapes(self) -> list[tuple[int, ...]]:
         """Shape for each shape number."""
         try:
-            dims = self._file["shapes/dims"][:].tolist()
-            ends = self._file["shapes/ends"][:].tolist()
-            return [tuple(dims[start:end]) for start, end in zip([0, *ends][: len(ends)], ends, strict=True)]
-        except _READ_ERRORS as error:
-            raise _damaged(self.path, error) from error
+            dims = self._column("shapes/dims").tolist()
+            if dims and min(dims) < 0:
+                raise ValueError("a shape has a negative size")
+            return [tuple(dims[start:end]) for start, end in self._spans("shapes/ends", len(dims))]
+        except READ_ERRORS as error:
+            raise damaged(self.path, error) from error
 
     @property
     def steps(self) -> int:
@@ -115,7 +126,7 @@ class RunFile:
     @property
     def step_count(self) -> int:
         """Number of steps that have rows; fewer than `steps` where ``--steps`` left some out."""
-        return int(np.count_nonzero(np.bincount(self.events["step"]))) if len(self.events) else 0
+        return len(np.unique(self.events["step"]))
 
     def address(self, row: int) -> Address:
         """Return the address of a row."""
@@ -146,7 +157,7 @@ class RunFile:
             flags=Flag(int(event["flags"])),
             value=float(event["value"]),
             source=int(event["source"]),
-            kept=bool(event["offset"] >= 0),
+            kept=bool(event["offset"] >= 0 and ELEMENT_TYPES[event["dtype"]].storage),
         )
 
     def rows_at(self, address: Address) -> NDArray[np.intp]:
@@ -175,33 +186,107 @@ class RunFile:
         return found
 
     def tensor(self, row: int) -> NDArray[Any] | None:
-        """Return the tensor of a row with its recorded shape, in the storage type of its pool; None if not kept."""
+        """Return the tensor of a row with its recorded shape, in the storage type of its pool; None if not kept.
+
+        Raises:
+            DamagedRunError: if the file does not have its bytes.
+        """
         event = self.events[row]
         element = ELEMENT_TYPES[event["dtype"]]
         if event["offset"] < 0 or not element.storage:
             return None
         shape = self.shapes[event["shape"]]
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
         start = int(event["offset"])
         try:
-            flat: NDArray[Any] = self._file[schema.pool_name(element)][start : start + count]
-            if len(flat) == count:
+            pool = self.pool(element)
+            # More than the file has bytes would be a length that nothing was written for: do not even make room.
+            if start + count <= len(pool) and count * element.itemsize <= self._size:
+                flat: NDArray[Any] = pool[start : start + count]
                 return flat.reshape(shape)
-        except _READ_ERRORS as error:
-            raise _damaged(self.path, error) from error
-        raise DamagedRunError(f"{self.path} is cut off: the bytes of {self.address(row)} are missing")
+        except READ_ERRORS as error:
+            raise damaged(self.path, error) from error
+        raise DamagedRunError(
+            f"{self.path} is cut off: the bytes of {self.address(row)} are missing",
+            hint=f"bd check {self.path} lists all that is missing",
+        )
+
+    def pool(self, element: ElementType) -> Any:
+        """Return the h5py dataset that holds the elements of a type.
+
+        Raises:
+            One of `opening.READ_ERRORS`: if it is not there or not what it should be.
+        """
+        name = schema.pool_name(element)
+        if name not in self._pools:
+            found = dataset(self._file, name, np.dtype(element.storage).kind)
+            if found.dtype.itemsize != element.itemsize:
+                raise ValueError(f"/{name} has elements of {found.dtype.itemsize} bytes")
+            self._pools[name] = found
+        return self._pools[name]
+
+    def _column(self, name: str) -> NDArray[Any]:
+        """Return one dataset of integers, as far as it was written."""
+        found = dataset(self._file, name, "iu")
+        values: NDArray[Any] = found[: written(found)]
+        return values
+
+    def _spans(self, name: str, size: int) -> list[tuple[int, int]]:
+        """Return start and end of each entry of a table whose body has some size."""
+        ends = self._column(name).tolist()
+        spans = list(zip([0, *ends][: len(ends)], ends, strict=True))
+        if any(not 0 <= start <= end <= size for start, end in spans):
+            raise ValueError(f"an entry of /{name} lies outside of its table")
+        return spans
 
     def _texts(self, table: str) -> list[str]:
         try:
-            body = self._file[f"{table}/bytes"][:].tobytes()
-            ends = self._file[f"{table}/ends"][:].tolist()
-            starts = [0, *ends][: len(ends)]
-            return [body[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)]
-        except _READ_ERRORS as error:
-            raise _damaged(self.path, error) from error
+            body = self._column(f"{table}/bytes").tobytes()
+            spans = self._spans(f"{table}/ends", len(body))
+            return [body[start:end].decode("utf-8", "surrogatepass") for start, end in spans]
+        except READ_ERRORS as error:
+            raise damaged(self.path, error) from error
+
+    def _checked(self, rows: NDArray[Any]) -> tuple[int, NDArray[np.intp]]:
+        """Return the number of rows that were written, and those of them whose source is not an earlier row.
+
+        One pass, block by block: the rows of a long recording stay in the file.
+
+        Raises:
+            ValueError: if a row points outside of a table, so that whoever indexes one need not look.
+        """
+        for name, kind in schema.EVENT.fields.items() if schema.EVENT.fields else ():
+            if rows.dtype[name].kind != kind[0].kind:
+                raise ValueError(f"/events has a column {name} of type {rows.dtype[name]}")
+        wrong: list[NDArray[np.intp]] = []
+        end = len(rows)
+        for start in range(0, len(rows), BLOCK):
+            block = rows[start : start + BLOCK]
+            # A writer killed inside a flush can leave the length ahead of the rows: they read as zeros.
+            holes = np.flatnonzero((block["digest0"] == 0) & (block["digest1"] == 0))
+            block = block[: holes[0]] if len(holes) else block
+            if len(block):
+                self._check(block)
+                wrong.append(start + np.flatnonzero(block["source"] >= np.arange(start, start + len(block))))
+            if len(holes):
+                end = start + int(holes[0])
+                break
+        return end, np.concatenate(wrong) if wrong else np.zeros(0, np.intp)
 
     def _check(self, rows: NDArray[Any]) -> None:
-        """Raise ValueError where a row points outside of a table, so that whoever indexes one need not look."""
+        """Raise ValueError where one of some rows points outside of a table."""
+        for column, size in self._limits.items():
+            largest = int(rows[column].max())
+            if largest >= size:
+                raise ValueError(f"a record has {column} {largest} of {size}")
+        for column, least in (("step", 0), ("offset", -1), ("source", -1)):
+            smallest = int(rows[column].min())
+            if smallest < least:
+                raise ValueError(f"a record has {column} {smallest}")
+
+    @cached_property
+    def _limits(self) -> dict[str, int]:
+        """How many entries each table has that a column of the rows points into."""
         sizes = {
             "name": len(self.names),
             "slot": len(self.slots),
@@ -209,19 +294,18 @@ class RunFile:
             "phase": len(PHASES),
             "dtype": len(ELEMENT_TYPES),
         }
-        if self.sites:
-            sizes["site"] = len(self.sites)
-        for column, size in sizes.items():
-            if len(rows) and int(rows[column].max()) >= size:
-                raise ValueError(f"a record has {column} {int(rows[column].max())} of {size}")
+        return sizes | ({"site": len(self.sites)} if self.sites else {})
 
     def _read_record(self) -> RunRecord:
-        documents = self._file["run"][:].tobytes().split(b"\n")
+        documents = self._column("run").tobytes().split(b"\n")
         whole = [document for document in documents[:-1] if document]
-        return RunRecord.from_json(json.loads(whole[-1])) if whole else RunRecord()
+        record = RunRecord.from_json(json.loads(whole[-1])) if whole else RunRecord()
+        if not 0 <= record.rank <= _LARGEST_RANK:
+            raise ValueError(f"its rank is {record.rank}")
+        return record
 
     def _read_status(self) -> Status:
-        row = self._file["status"][0]
+        row = dataset(self._file, "status", "V")[0]
         state = list(State)[row["state"]]
         host, pid = row["host"].decode("utf-8", "replace"), int(row["pid"])
         if state is State.IN_PROGRESS and not _alive(host, pid, float(row["started"])):
@@ -252,7 +336,7 @@ class Run:
         """The first recording of each rank."""
         self.extra: list[Path] = []
         """Recordings of further processes of the same rank; not compared."""
-        files = self._files()
+        files = run_files(self.path)
         for file in files:
             match = _RANK_FILE.fullmatch(file.name)
             if match and match[2] and file.with_name(f"rank-{match[1]}.h5") in files:
@@ -281,20 +365,24 @@ class Run:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _files(self) -> list[Path]:
-        if not self.path.exists():
-            raise NoSuchRunError(
-                f"no such run: {self.path}",
-                hint=f"record one with: bd record -o {self.path} -- python train.py",
-            )
-        if not self.path.is_dir():
-            return [self.path]
-        files = sorted(self.path.glob("rank-*.h5"))
-        if not files:
-            raise NotARunError(
-                f"{self.path} is a directory without a recording (no rank-*.h5 in it)", hint=_inside(self.path)
-            )
-        return files
+
+def run_files(path: Path) -> list[Path]:
+    """Return the files of a run: those of its directory, or the one that was named.
+
+    Raises:
+        NoSuchRunError, NotARunError: if there is none.
+    """
+    if not path.exists():
+        raise NoSuchRunError(
+            f"no such run: {path}",
+            hint=f"record one with: bd record -o {path} -- python train.py",
+        )
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.glob("rank-*.h5"))
+    if not files:
+        raise NotARunError(f"{path} is a directory without a recording (no rank-*.h5 in it)", hint=_inside(path))
+    return files
 
 
 def _inside(folder: Path) -> str:
@@ -304,56 +392,6 @@ def _inside(folder: Path) -> str:
         return "if it was just recorded: the script called no module, or it never imported torch"
     more = f", ... ({len(runs) - RUNS_NAMED} more)" if len(runs) > RUNS_NAMED else ""
     return f"it holds {'this run' if len(runs) == 1 else 'these runs'}: {', '.join(runs[:RUNS_NAMED])}{more}"
-
-
-def _open(path: Path) -> Any:
-    if not path.exists():
-        raise NoSuchRunError(f"no such run: {path}")
-    try:
-        hdf5 = h5py.is_hdf5(path)
-    except OSError:
-        hdf5 = False
-    if not hdf5:
-        raise NotARunError(f"{path} is not an HDF5 file", hint="give a run directory or one of its rank-*.h5 files")
-    try:
-        # No locks: they fail on some network file systems, and SWMR needs none. A closed file is read without SWMR:
-        # with it HDF5 reads damaged metadata again and again, for minutes, in case a writer is about to mend it.
-        file = h5py.File(path, "r", swmr=_is_open_for_swmr(path), locking=False)
-    except OSError as error:
-        raise _damaged(path, error) from error
-    if file.id.get_filesize() > path.stat().st_size:  # in SWMR mode HDF5 itself does not look, and may never return
-        file.close()
-        raise _damaged(path, EOFError("its end is missing"))
-    found = file.attrs.get("format")
-    if found != schema.FORMAT:
-        file.close()
-        raise NotARunError(
-            f"{path} is an HDF5 file, but not a recording",
-            hint="record one with: bd record -o RUN -- python train.py",
-        )
-    version = int(file.attrs.get("schema", 0))
-    if version > SCHEMA:
-        file.close()
-        raise NewerSchemaError(
-            f"{path} was recorded by a newer version (schema {version}; this one reads up to {SCHEMA})",
-            hint="pip install --upgrade bisect-diverge",
-        )
-    return file
-
-
-def _is_open_for_swmr(path: Path) -> bool:
-    """Whether a file is being written, or its writer was killed: what its superblock says (version 3, byte 11)."""
-    with path.open("rb") as file:
-        head = file.read(12)
-    return len(head) == 12 and head[8] >= 3 and bool(head[11] & 0x04)
-
-
-def _damaged(path: Path, error: BaseException) -> DamagedRunError:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return DamagedRunError(
-        f"{path} is damaged or cut off: {reason}",
-        hint="copy it again from where it was recorded, or record the run again",
-    )
 
 
 def _alive(host: str, pid: int, started: float) -> bool:

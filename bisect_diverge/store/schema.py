@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bisect_diverge.model.elements import ELEMENT_TYPES, ElementType
+from bisect_diverge.numerics.digest import DEVICE_ALGORITHM
 
 FORMAT = "bisect-diverge run"
 """Root attribute ``format``: how a recording is told from any other HDF5 file."""
@@ -85,6 +86,7 @@ def create(file: Any, digest_algorithm: str, schema: int) -> None:
     file.attrs["format"] = FORMAT
     file.attrs["schema"] = schema
     file.attrs["digest"] = digest_algorithm
+    file.attrs["digest_on_device"] = DEVICE_ALGORITHM
 
     def growing(name: str, dtype: Any, chunk: int) -> Any:
         return file.create_dataset(name, shape=(0,), maxshape=(None,), dtype=dtype, chunks=(chunk,))

@@ -41,6 +41,9 @@ SEEN_LIMIT = 200_000
 SPARE_STAGES = 16
 
 _STORED_FLAG = int(Flag.DIGEST_ONLY)
+_ROW_BYTES = schema.PACK.size
+_BLOCK_BYTES = BLOCK_ROWS * _ROW_BYTES
+_pack_into = schema.PACK.pack_into
 
 Bytes = NDArray[np.uint8]
 
@@ -117,13 +120,16 @@ class RunWriter:
         self._keep_bytes = keep_bytes
         self._on_budget = on_budget
         self._budget_left = keep_bytes > 0
-        self._block = bytearray(BLOCK_ROWS * schema.PACK.size)
+        self._block = bytearray(_BLOCK_BYTES)
         self._filled = 0
         self._seen: dict[bytes, int] = {}
         self._stages = {e.code: _Stage(e.code, e.itemsize) for e in schema.POOLED}
         self._dirty_stages: set[int] = set()
         self._spare: deque[Bytes] = deque(maxlen=SPARE_STAGES)
         self._tables = {name: _Table() for name in (*schema.TABLES, "shapes")}
+        self._names, self._slots, self._sites, self._shapes = (
+            self._tables[name].numbers for name in ("names", "slots", "sites", "shapes")
+        )
         self._documents = [self._encode(record)]
         self._queue: deque[_Chunk | bytes] = deque()
         self._waiting = 0
@@ -158,23 +164,26 @@ class RunWriter:
 
     def name(self, root: str, fqn: str, module_type: str) -> int:
         """Return the number of a name, adding it when it is new."""
-        return self._intern("names", schema.NAME_SEPARATOR.join((root, fqn, module_type)))
+        key = (root, fqn, module_type)
+        number = self._names.get(key)
+        return self._intern("names", key, schema.NAME_SEPARATOR.join(key)) if number is None else number
 
     def slot(self, text: str) -> int:
         """Return the number of a slot, adding it when it is new."""
-        return self._intern("slots", text)
+        number = self._slots.get(text)
+        return self._intern("slots", text, text) if number is None else number
 
     def site(self, text: str) -> int:
         """Return the number of a call site, adding it when it is new."""
-        return self._intern("sites", text)
+        number = self._sites.get(text)
+        return self._intern("sites", text, text) if number is None else number
 
     def shape(self, shape: tuple[int, ...]) -> int:
         """Return the number of a shape, adding it when it is new."""
-        table = self._tables["shapes"]
-        number = table.numbers.get(shape)
+        number = self._shapes.get(shape)
         if number is None:
-            number = table.numbers[shape] = len(table.numbers)
-            table.fresh.append(np.asarray(shape, "<i8").tobytes())
+            number = self._shapes[shape] = len(self._shapes)
+            self._tables["shapes"].fresh.append(np.asarray(shape, "<i8").tobytes())
         return number
 
     def add(
@@ -193,6 +202,7 @@ class RunWriter:
         value: float = float("nan"),
         source: int = -1,
         data: Bytes | None = None,
+        offset: int = -1,
     ) -> int:
         """Add one row and return its number.
 
@@ -211,15 +221,16 @@ class RunWriter:
             value: The value of a one-element tensor.
             source: Row of the same tensor or its base.
             data: uint8[n], the logical bytes; copied before this returns. None: digest only.
+            offset: What `keep` returned for the bytes, where that was done before.
         """
-        offset = -1
-        if data is not None and self._keep_bytes:
-            offset = self._keep(digest, dtype, data)
+        if data is not None:
+            offset = self.keep(digest, dtype, data)
         if offset < 0:
             flags |= _STORED_FLAG
-        schema.PACK.pack_into(
+        filled = self._filled
+        _pack_into(
             self._block,
-            self._filled,
+            filled,
             digest,
             value,
             offset,
@@ -235,12 +246,55 @@ class RunWriter:
             dtype,
             flags,
         )
-        self._filled += schema.PACK.size
+        self._filled = filled = filled + _ROW_BYTES
         row = self.rows
-        self.rows += 1
-        if self._filled == len(self._block):
+        self.rows = row + 1
+        if filled == _BLOCK_BYTES:
             self.hand_over()
         return row
+
+    def keep(self, digest: bytes, code: int, data: Bytes) -> int:
+        """Copy the bytes of a tensor, unless they are there already, and return the first element in their pool.
+
+        -1: they are not kept, the budget being used up.
+
+        Args:
+            digest: 16 bytes.
+            code: Code of the element type.
+            data: uint8[n], the logical bytes.
+        """
+        if not self._keep_bytes:
+            return -1
+        known = self._seen.get(digest)
+        if known is not None:
+            return known
+        size = data.nbytes
+        if not self._budget_left or self.kept_bytes + size > self._keep_bytes:
+            if self._budget_left:
+                self._budget_left = False
+                self._on_budget()
+            return -1
+        stage = self._stages[code]
+        offset = stage.cursor
+        stage.cursor += size // stage.itemsize
+        self.kept_bytes += size
+        if len(self._seen) >= SEEN_LIMIT:
+            for old in list(self._seen)[: SEEN_LIMIT // 2]:
+                del self._seen[old]
+        self._seen[digest] = offset
+        done = 0
+        while done < size:
+            if stage.buffer is None:
+                stage.buffer = self._spare.pop() if self._spare else np.empty(STAGE_BYTES, np.uint8)
+                stage.begin = stage.end = 0
+            count = min(size - done, STAGE_BYTES - stage.end)
+            stage.buffer[stage.end : stage.end + count] = data[done : done + count]
+            stage.end += count
+            done += count
+            if stage.end == STAGE_BYTES:
+                self._hand_over_stage(stage, behind=size - done)
+        self._dirty_stages.add(code)
+        return offset
 
     def hand_over(self) -> None:
         """Give everything added so far to the writing thread."""
@@ -292,45 +346,11 @@ class RunWriter:
         os.dup2(null, handle)
         os.close(null)
 
-    def _intern(self, table_name: str, text: str) -> int:
+    def _intern(self, table_name: str, key: Any, text: str) -> int:
         table = self._tables[table_name]
-        number = table.numbers.get(text)
-        if number is None:
-            number = table.numbers[text] = len(table.numbers)
-            table.fresh.append(text.encode("utf-8", "surrogatepass"))
+        number = table.numbers[key] = len(table.numbers)
+        table.fresh.append(text.encode("utf-8", "surrogatepass"))
         return number
-
-    def _keep(self, digest: bytes, code: int, data: Bytes) -> int:
-        known = self._seen.get(digest)
-        if known is not None:
-            return known
-        size = data.nbytes
-        if not self._budget_left or self.kept_bytes + size > self._keep_bytes:
-            if self._budget_left:
-                self._budget_left = False
-                self._on_budget()
-            return -1
-        stage = self._stages[code]
-        offset = stage.cursor
-        stage.cursor += size // stage.itemsize
-        self.kept_bytes += size
-        if len(self._seen) >= SEEN_LIMIT:
-            for old in list(self._seen)[: SEEN_LIMIT // 2]:
-                del self._seen[old]
-        self._seen[digest] = offset
-        done = 0
-        while done < size:
-            if stage.buffer is None:
-                stage.buffer = self._spare.pop() if self._spare else np.empty(STAGE_BYTES, np.uint8)
-                stage.begin = stage.end = 0
-            count = min(size - done, STAGE_BYTES - stage.end)
-            stage.buffer[stage.end : stage.end + count] = data[done : done + count]
-            stage.end += count
-            done += count
-            if stage.end == STAGE_BYTES:
-                self._hand_over_stage(stage, behind=size - done)
-        self._dirty_stages.add(code)
-        return offset
 
     def _hand_over_stage(self, stage: _Stage, behind: int = 0) -> None:
         """Queue the bytes gathered in a stage; `behind` bytes of the newest tensor are still to come."""

@@ -73,7 +73,8 @@ def test_an_environment_survives_json(environment):
 def test_every_field_of_a_run_record_is_written():
     """No field of the run record is forgotten in its JSON."""
     for value in (RunRecord(), RecordOptions()):
-        assert set(value.to_json()) == {field.name for field in fields(value)}
+        written = {field.name for field in fields(value)} - {"place"}  # where a run lies now
+        assert set(value.to_json()) == written
 
 
 def test_run_records_of_other_versions():

@@ -35,6 +35,17 @@ def nan_in_one() -> np.ndarray:
     return out
 
 
+def in_bfloat16() -> tuple[np.ndarray, np.ndarray]:
+    """Return the same products of matrices from inputs with all their bits and rounded to bfloat16."""
+    x, w = (RANDOM.standard_normal(shape).astype(np.float32) for shape in ((40, 64), (64, 25)))
+    return (x @ w).reshape(-1), (as_bfloat16(x) @ as_bfloat16(w)).reshape(-1)
+
+
+def as_bfloat16(values: np.ndarray) -> np.ndarray:
+    """Return float32 values rounded to bfloat16, upwards."""
+    return (values.astype(np.float32).view(np.uint32) + 0x8000 & 0xFFFF0000).view(np.float32)
+
+
 PAIRS = {
     Signature.EQUAL: (BASE, BASE.copy()),
     Signature.NAN: (BASE, nan_in_one()),
@@ -44,7 +55,9 @@ PAIRS = {
     Signature.MASKED: masks(),
     Signature.SCALED: (BASE, BASE * np.float32(1.3)),
     Signature.SHIFTED: (BASE, BASE + np.float32(8)),
-    Signature.VALUES: (BASE, RANDOM.standard_normal(1000).astype(np.float32)),
+    Signature.SHORTER_ARITHMETIC: in_bfloat16(),
+    Signature.UNRELATED: (BASE, RANDOM.standard_normal(1000).astype(np.float32)),
+    Signature.VALUES: (BASE, BASE + RANDOM.standard_normal(1000).astype(np.float32) / 4),
 }
 
 
@@ -133,11 +146,6 @@ def test_any_pair_has_a_signature(data):
     a, b = (data.draw(hnp.arrays(storage, shape)) for _ in range(2))
 
     assert signature(a, b, dtype) in Signature
-
-
-def as_bfloat16(values: np.ndarray) -> np.ndarray:
-    """Return float32 values rounded to bfloat16, upwards."""
-    return (values.astype(np.float32).view(np.uint32) + 0x8000 & 0xFFFF0000).view(np.float32)
 
 
 def next_unit(values: np.ndarray, mantissa: int) -> np.ndarray:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,45 +51,66 @@ WRITER = textwrap.dedent("""
 """)
 
 
-def killed_writer(path: Path, seconds: float) -> tuple[list[tuple[int, float]], float]:
-    """Start a writer, kill it after some time; return (step, time) of every step it ended, and the time of the kill."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parent.parent.parent,
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
-    time.sleep(seconds)
-    process.send_signal(signal.SIGKILL)
-    killed = time.time()
-    lines = process.stdout.read().splitlines()
-    process.wait()
-    process.stdout.close()
-    ends = [line.split() for line in lines if len(line.split()) == 2]
-    return [(int(step), float(at)) for step, at in ends[:-1]], killed
+def killed_writers(folder: Path, seconds: list[float]) -> Iterator[tuple[Path, list[tuple[int, float]], float]]:
+    """Start writers side by side and kill each after some time.
+
+    Yields:
+        The file, (step, time) of every step that its writer ended, and the time of the kill.
+    """
+    writers = []
+    for number in range(len(seconds)):
+        path = folder / str(number) / "rank-00000.h5"
+        path.parent.mkdir()
+        command = [sys.executable, "-c", WRITER, str(path)]
+        root = Path(__file__).parent.parent.parent
+        writers.append((path, subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)))
+    killed = []
+    begin = time.time()
+    for _, process in writers:
+        assert process.stdout is not None
+        process.stdout.readline()
+    for (_, process), after in sorted(zip(writers, seconds, strict=True), key=lambda pair: pair[1]):
+        time.sleep(max(0.0, begin + after - time.time()))
+        process.send_signal(signal.SIGKILL)
+        killed.append((process, time.time()))
+    times = dict(killed)
+    for path, process in writers:
+        with process:
+            assert process.stdout is not None
+            ends = [line.split() for line in process.stdout.read().splitlines() if len(line.split()) == 2]
+        yield path, [(int(step), float(at)) for step, at in ends[:-1]], times[process]
 
 
-@pytest.mark.parametrize("attempt", range(6))
-def test_a_killed_writer_leaves_every_flushed_step_readable(tmp_path: Path, attempt: int):
-    """After kill -9 at a random moment every step older than a second is there, and every row is right."""
-    path = tmp_path / "rank-00000.h5"
-    ended, killed = killed_writer(path, random.Random(attempt).uniform(0.2, 1.6))
-    with Run(path) as run:
-        file = run.first
-        due = [step for step, at in ended if at < killed - 1.0]
-        events = file.events
-        assert file.status.state is State.INTERRUPTED
-        assert file.steps > max(due, default=-1)
-        for row in range(len(events)):
-            record = file.record_at(row)
-            tensor = file.tensor(row)
-            assert tensor is not None
-            assert record.address.fqn == f"block_{row // 5 % 50}.{row % 5}"
-            assert record.address.step == row // 5
-            np.testing.assert_array_equal(np.full((3, 50), row // 5 * 10 + row % 5, "<f8"), tensor)
-            assert record.digest == digest(header("float64", (3, 50)), tensor.tobytes()).hex()
+def check_kills(folder: Path, seed: int, count: int) -> None:
+    """Kill writers at random moments: every step older than a second is there, and every row is right."""
+    chance = random.Random(seed)
+    for path, ended, killed in killed_writers(folder, [chance.uniform(0.2, 2.0) for _ in range(count)]):
+        with Run(path) as run:
+            file = run.first
+            assert file.status.state is State.INTERRUPTED
+            assert file.steps > max((step for step, at in ended if at < killed - 1.0), default=-1)
+            for row in range(len(file.events)):
+                record = file.record_at(row)
+                tensor = file.tensor(row)
+                assert tensor is not None
+                assert record.address.fqn == f"block_{row // 5 % 50}.{row % 5}"
+                assert record.address.step == row // 5
+                np.testing.assert_array_equal(np.full((3, 50), row // 5 * 10 + row % 5, "<f8"), tensor)
+                assert record.digest == digest(header("float64", (3, 50)), tensor.tobytes()).hex()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_killed_writers_leave_every_flushed_step_readable(tmp_path: Path, seed: int):
+    """E1: after kill -9 at ten random moments nothing is missing and nothing is wrong."""
+    check_kills(tmp_path, seed, 5)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("seed", range(100, 125))
+def test_a_hundred_killed_writers(tmp_path: Path, seed: int):
+    """The same at a hundred moments."""
+    check_kills(tmp_path, seed, 4)
 
 
 def shown(path: Path) -> tuple[int, str]:

@@ -46,7 +46,7 @@ def rows(draw: st.DrawFn) -> Row:
     count = math.prod(shape) * element.itemsize
     array = np.frombuffer(draw(st.binary(min_size=count, max_size=count)), element.storage).reshape(shape)
     flags = draw(st.sampled_from([0, int(Flag.REQUIRES_GRAD), int(Flag.HOOKED | Flag.SCALAR)]))
-    source, site, kind = draw(st.integers(-1, 5)), draw(text), draw(text)
+    source, site, kind = -1, draw(text), draw(text)
     return Row(str(draw(addresses)), array, element.name, source, flags, site, kind)
 
 
@@ -54,6 +54,8 @@ def rows(draw: st.DrawFn) -> Row:
 @given(entries=st.lists(rows(), max_size=8), data=st.data())
 def test_records_are_read_as_they_were_written(tmp_path_factory, entries, data):
     """Every field and every bit of every record survives, whatever it holds."""
+    for number, row in enumerate(entries):
+        row.source = data.draw(st.integers(-1, number - 1))
     path = write_run(tmp_path_factory.mktemp("run") / "a", entries)
     with Run(path) as run:
         file = run.first
