@@ -13,6 +13,9 @@ from pathlib import Path
 
 from bisect_diverge.errors import OutputExistsError, UsageError
 
+HIDDEN = "what torch.compile makes of a function that calls a module, and a direct .forward(), are no module calls"
+"""What can be behind a run in which none was seen."""
+
 
 @contextmanager
 def record(
@@ -22,6 +25,7 @@ def record(
     keep: str | int = "4G",
     steps: tuple[int, int | None] | None = None,
     modules: Sequence[str] = (),
+    step_on: str = "optimizer",
     data: Sequence[str | os.PathLike[str]] = (),
     force: bool = False,
 ) -> Iterator[None]:
@@ -35,6 +39,8 @@ def record(
         keep: Budget for tensor bytes of one rank, a number of bytes or a text such as ``"4G"``.
         steps: Steps ``(first, end)`` to record, `end` excluded and None for all that follow.
         modules: Globs of FQNs to record; empty: all.
+        step_on: What ends a step: ``"optimizer"`` each update, ``"forward"`` each forward of the root that is called
+            first, ``"manual"`` your calls of `step`.
         data: Files and directories whose content belongs to the run's environment.
         force: Replace a run that is there.
 
@@ -42,8 +48,9 @@ def record(
         OutputExistsError: if there is something at `path` and `force` is false.
         UsageError: if an argument makes no sense, or this process is being recorded already.
     """
+    from bisect_diverge.environment.originals import keep_originals
     from bisect_diverge.environment.read import read_outside
-    from bisect_diverge.model.run import Capture, RecordOptions, State
+    from bisect_diverge.model.run import Capture, RecordOptions, State, StepOn
     from bisect_diverge.record.install import current, finish, install
     from bisect_diverge.record.options import check_steps, parse_size
     from bisect_diverge.record.process import say
@@ -53,19 +60,21 @@ def record(
         raise UsageError("this process is being recorded already", hint="leave out one of the two recordings")
     if capture not in set(Capture):
         raise UsageError(f"capture is 'full' or 'digest', not {capture!r}")
+    if step_on not in set(StepOn):
+        raise UsageError(f"step_on is 'optimizer', 'forward' or 'manual', not {step_on!r}")
     options = RecordOptions(
         capture=Capture(capture),
         keep_bytes=parse_size(str(keep)),
         steps=steps,
         modules=tuple(modules),
+        step_on=StepOn(step_on),
     )
     if steps is not None:
         check_steps(*steps)
     check_paths(data)
     run = prepare_directory(Path(path), force=force)  # last of the checks: it may remove an older run
     outside, patch = read_outside(Path.cwd(), sys.argv, [Path(entry) for entry in data], (), ())
-    if patch is not None:
-        (run / "source.patch").write_bytes(patch)
+    keep_originals(run, Path.cwd(), outside, patch)
     recorder, patches = install(Settings(run=str(run), options=options, outside=outside))
     state = State.INTERRUPTED
     try:
@@ -75,7 +84,22 @@ def record(
         opened = recorder.opened or not recorder.active  # not active: why is said already
         finish(recorder, patches, state)
         if not opened:
-            say(f"nothing was recorded in {run}: no torch module was called")
+            say(f"nothing was recorded in {run}: no torch module was called\n  ({HIDDEN})")
+
+
+def step() -> None:
+    """End the step under way, where steps are counted by hand (``--step-on manual``, or ``step_on="manual"``).
+
+    Does nothing in a process that is not being recorded, so a script may keep the call.
+    """
+    install = sys.modules.get("bisect_diverge.record.install")
+    recorder = install.current() if install is not None else None
+    if recorder is None:
+        return
+    from bisect_diverge.record.quiet import quiet
+
+    with quiet(recorder, "the end of a step"):
+        recorder.end_step()
 
 
 def prepare_directory(path: Path, *, force: bool) -> Path:
@@ -102,7 +126,9 @@ def prepare_directory(path: Path, *, force: bool) -> Path:
                 )
             _refuse_live(path)
             shutil.rmtree(path)
-        path.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_dir():
+            _make_alone(path)
     except OSError as error:
         raise UsageError(
             f"cannot make {path}: {error.strerror or error}", hint="choose another directory with -o"
@@ -110,7 +136,19 @@ def prepare_directory(path: Path, *, force: bool) -> Path:
     return path
 
 
-_OURS = re.compile(r"rank-\d+(\.\d+)?\.h5|stdout\.log|source\.patch|trials")
+def _make_alone(path: Path) -> None:
+    """Make a directory; of two that are given the same path at the same moment one fails.
+
+    Raises:
+        OutputExistsError: if it has been made since we looked.
+    """
+    try:
+        path.mkdir()
+    except FileExistsError as error:
+        raise OutputExistsError(f"{path} exists already", hint="another recording has just made it") from error
+
+
+_OURS = re.compile(r"rank-\d+(\.\d+)?\.h5|stdout\.log|source\.patch|trials|files|seen-\d+")
 
 
 def _is_recording(path: Path) -> bool:
@@ -158,8 +196,12 @@ def check_paths(paths: Sequence[str | os.PathLike[str]]) -> None:
 
 def remove_run(path: Path) -> None:
     """Remove the directory of a run in which nothing was recorded; what the script has put there stays."""
-    for name in ("stdout.log", "source.patch"):
+    from bisect_diverge.environment.inputs import FOLDER
+
+    copies = [f"{FOLDER}/{copy.name}" for copy in (path / FOLDER).glob("*") if re.fullmatch("[0-9a-f]{32}", copy.name)]
+    for name in ("stdout.log", "source.patch", *copies):
         with contextlib.suppress(OSError):
             (path / name).unlink()
-    with contextlib.suppress(OSError):
-        path.rmdir()
+    for folder in (path / FOLDER, path):
+        with contextlib.suppress(OSError):
+            folder.rmdir()

@@ -13,14 +13,20 @@ DIRECTORY = Path(__file__).parent / "_bootstrap"
 
 
 def start() -> None:
-    """Install the hooks; a failure of ours is a line on stderr, never an error of the user's ``import torch``."""
+    """Install the hooks of the recorder or of a witness; a failure of ours is a line on stderr, never an error."""
     text = os.environ.get(VARIABLE)
     if not text:
         return
     try:
-        from bisect_diverge.record.install import install
+        settings = Settings.from_json(text)
+        if settings.witness is not None:
+            from bisect_diverge.record.witness import watch
 
-        install(Settings.from_json(text))
+            watch(settings)
+        if settings.witness is None or settings.witness.recording:
+            from bisect_diverge.record.install import install
+
+            install(settings)
     except Exception as error:
         sys.stderr.write(f"bd: nothing is recorded: {type(error).__name__}: {error}\n")
 

@@ -17,11 +17,12 @@ from torch.fx import _symbolic_trace as fx_tracing
 from torch.nn.modules import module as nn_module
 from torch.utils.hooks import RemovableHandle
 
+from bisect_diverge.model.coverage import NO_LEAVES
 from bisect_diverge.record.codes import FLAG_HOOKED, FLAG_PARTIAL, FLAG_RECOMPUTE, FORWARD, RECOMPUTE
 from bisect_diverge.record.frames import local_variables, user_site
 from bisect_diverge.record.gradients import watch_gradients
 from bisect_diverge.record.leaves import leaves
-from bisect_diverge.record.names import ModuleInfo, Root, unwrap
+from bisect_diverge.record.names import ModuleInfo, Root, is_compiled, unwrap
 from bisect_diverge.record.patches import Patches
 from bisect_diverge.record.quiet import quiet
 from bisect_diverge.record.recorder import Recorder
@@ -119,6 +120,8 @@ def _after(module: torch.nn.Module, args: Any, *rest: Any) -> None:
         return
     with quiet(recorder, "a module call"):
         call = _pop(module)
+        if recorder.census is not None:
+            _mark(recorder)
         # Called with kwargs and output after a return, with None alone after an exception.
         if call is not None and len(rest) == 2:
             _finish(recorder, call, rest[1])
@@ -165,7 +168,7 @@ def _begin(recorder: Recorder, call: _Call, args: Any) -> None:
     frame = call.frame
     stack = _stack()
     while stack and not _runs_below(stack[-1].frame, frame):  # ended by a KeyboardInterrupt, which calls no hook
-        stack.pop()
+        _interrupted(recorder, stack.pop())
     parent = stack[-1] if stack else None
     backward = torch._C._current_graph_task_id() != -1
     if parent is not None and _inside_wrapper(parent, call):
@@ -181,8 +184,21 @@ def _begin(recorder: Recorder, call: _Call, args: Any) -> None:
     else:
         _enter_root(recorder, call, frame)
     stack.append(call)
+    if recorder.census is not None:
+        _mark(recorder)
     if not call.transparent and recorder.active:
         _inputs(recorder, call, args, frame, is_root=parent is None and not backward)
+
+
+def _mark(recorder: Recorder) -> None:
+    """Tell the census which calls are under way."""
+    if recorder.census is None or not recorder.steps.recording:
+        return
+    calls = [call for call in _stack() if not call.transparent and call.info is not None and call.root is not None]
+    recorder.census.mark(
+        [(call.root.name, call.info.fqn, call.info.kind) for call in calls if call.root and call.info],
+        compiled=bool(calls) and is_compiled(calls[-1].module),
+    )
 
 
 def _runs_below(outer: FrameType, frame: FrameType) -> bool:
@@ -221,7 +237,7 @@ def _enter(recorder: Recorder, call: _Call, parent: _Call) -> None:
     call.info = call.root.info(call.target, parent.info)
     call.transparent = False
     if call.phase == RECOMPUTE:
-        call.call = call.passage.recomputed_call(call.info.fqn)
+        call.call = call.passage.recomputed_call(call.info.fqn, grad=torch.is_grad_enabled())
     else:
         call.call = call.passage.call(call.info.fqn)
 
@@ -233,7 +249,7 @@ def _enter_recompute(recorder: Recorder, call: _Call) -> None:
             info = root.info(call.target, None)
             if passage.calls.get(info.fqn):
                 call.root, call.passage, call.info, call.phase = root, passage, info, RECOMPUTE
-                call.call = passage.recomputed_call(info.fqn)
+                call.call = passage.recomputed_call(info.fqn, grad=torch.is_grad_enabled())
                 call.transparent = False
                 return
 
@@ -241,11 +257,13 @@ def _enter_recompute(recorder: Recorder, call: _Call) -> None:
 def _enter_root(recorder: Recorder, call: _Call, frame: FrameType) -> None:
     if recorder.before_pass is not None:
         recorder.before_pass()
-    recorder.steps.touch()
+    recorder.steps.touch(leading=recorder.leads(call.target))
     training = torch.is_grad_enabled() and bool(call.target.training)
     call.root = recorder.root_of(call.target, frame)
     if not recorder.active:
         return
+    if not call.root.shown and recorder.steps.recording:
+        recorder.initial(call.root)  # a window of steps begins
     call.passage = recorder.steps.new_pass(call.root.name, training)
     call.info = call.root.info(call.target, None)
     call.call = call.passage.call(call.info.fqn)
@@ -266,6 +284,8 @@ def _inputs(recorder: Recorder, call: _Call, args: Any, frame: FrameType, *, is_
         return
     for slot, leaf in _arguments(args, frame):
         _row(recorder, call, slot, leaf)
+    if recorder.forcing is not None and call.phase == FORWARD:
+        recorder.forcing.enter((passage.micro_batch, FORWARD, root.name, info.fqn, call.call))
 
 
 def _row(recorder: Recorder, call: _Call, slot: str, leaf: Any, flags: int = 0) -> None:
@@ -293,7 +313,14 @@ def _drawn_before(recorder: Recorder, call: _Call, is_root: bool) -> None:
         drawer = call
     assert drawer.info is not None and drawer.root is not None and drawer.passage is not None  # noqa: PT018
     # On entry to a root always: a generator that moved elsewhere must not look like a module that computes otherwise.
-    recorder.torch_moved(drawer.info, drawer.root.name, drawer.passage.micro_batch, drawer.call, always=is_root)
+    recorder.torch_moved(
+        drawer.info,
+        drawer.root.name,
+        drawer.passage.micro_batch,
+        drawer.call,
+        site=call.site,
+        always=is_root,
+    )
 
 
 def _arguments(args: Any, frame: FrameType) -> list[tuple[str, Any]]:
@@ -320,15 +347,16 @@ def _finish(recorder: Recorder, call: _Call, output: Any) -> None:
         if call.info.wanted:
             _outputs(recorder, call, output)
         if call.phase == FORWARD:
-            recorder.torch_moved(call.info, call.root.name, call.passage.micro_batch, call.call)
+            recorder.torch_moved(call.info, call.root.name, call.passage.micro_batch, call.call, site=call.site)
+            if recorder.forcing is not None:
+                recorder.forcing.leave((call.passage.micro_batch, FORWARD, call.root.name, call.info.fqn, call.call))
     elif is_root:
         recorder.follow_torch()
     if is_root and call.phase == FORWARD:
         if call.passage.training:
             call.root.passed = True
             recorder.passes.append((call.root, call.passage))
-        if not recorder.steps.optimizers:
-            recorder.steps.passed = True  # inference: every root forward is a step
+        recorder.steps.forward_ended(leading=recorder.leads(call.target))
 
 
 def _outputs(recorder: Recorder, call: _Call, output: Any) -> None:
@@ -336,10 +364,13 @@ def _outputs(recorder: Recorder, call: _Call, output: Any) -> None:
     assert info is not None and root is not None and passage is not None  # noqa: PT018
     name = (root.name, info.fqn, info.kind)
     flags = FLAG_HOOKED if call.target._forward_hooks or call.module._forward_hooks else 0
+    slot = ""
     for slot, leaf in leaves(output, "output"):
         _row(recorder, call, slot, leaf, flags)
         if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
             watch_gradients(recorder, leaf, name, info, passage.micro_batch, call.call, slot, call.site)
+    if not slot and output is not None and not isinstance(output, (tuple, list, dict)):
+        recorder.count(NO_LEAVES.format(type(output).__name__))
 
 
 def _interrupted(recorder: Recorder, call: _Call) -> None:

@@ -1,8 +1,9 @@
-"""A trial's own view of the file system: it reads what is there, and what it writes goes to a scratch directory.
+"""A trial's own view of the file system: it reads what A read, or B, and what it writes goes to a scratch directory.
 
 Works at the level of Python's own functions (``open``, ``os.*``, and with them ``pathlib``, ``shutil``, ``glob``,
 ``bz2``, ``numpy.save``, ``torch.save``): a file that is written is made in the scratch directory, under its whole path,
-and is found there when it is read again; what is removed is only hidden. Not covered: files that a library opens by
+and is found there when it is read again; what is removed is only hidden. A file or folder can be given in place of
+another, and a folder can be listed as it was when it was recorded. Not covered: files that a library opens by
 itself in C, C++ or Rust (HDF5, SQLite, safetensors, ``torch.jit.save``), programs that the script starts, and processes
 that a recording process spawns.
 
@@ -24,7 +25,15 @@ EXCLUDED = ("/dev", "/proc", "/sys")
 """Not diverted: no files of the user's."""
 
 VIEW = "view.json"
-"""File in the scratch directory with the keys ``hidden`` and ``remade``: too long for an environment variable."""
+"""File in the scratch directory with the keys ``hidden``, ``remade`` and those of `Inputs`: too long for a variable."""
+
+SEEN = "seen-"
+"""How a file in the scratch directory begins in which a process notes what it opens, for its parent and other ranks."""
+
+OPENED = "opened"
+"""Word for a file that was opened, or a folder that was listed."""
+NOT_OPENED = "not opened"
+"""Word for one that was not."""
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -39,18 +48,84 @@ _open = builtins.open
 _view: View | None = None
 
 
-def divert(scratch: str, hidden: Iterable[str] = (), remade: Iterable[str] = ()) -> None:
-    """Divert everything that this process writes from now on.
+class Inputs:
+    """What a process reads otherwise than it is there.
+
+    Args:
+        row: JSON object with any of the keys ``paths`` (absolute path of a file or folder to the one that is read
+            instead), ``listings`` (absolute path of a folder to the names in it, in their order) and ``expected``
+            (absolute path to pairs of ``layer.knob`` and the word, `OPENED` or `NOT_OPENED`, that is to be told).
+    """
+
+    def __init__(self, row: dict[str, Any] | None = None) -> None:
+        row = row or {}
+        self.paths: dict[str, str] = row.get("paths", {})
+        self.listings: dict[str, list[str]] = row.get("listings", {})
+        self.expected: dict[str, list[tuple[str, str]]] = row.get("expected", {})
+        self.children: dict[str, list[str]] = {}
+        """Folder to the names of what is read in it although it may not be there."""
+        for path in self.paths:
+            self.children.setdefault(os.path.dirname(path), []).append(os.path.basename(path))  # noqa: PTH119, PTH120
+        self._scratch = ""
+        self._seen: set[str] = set()
+
+    def found(self, absolute: str) -> str:
+        """Return the path that is read for another."""
+        above = absolute if self.paths else ""
+        while len(above) > 1:
+            place = self.paths.get(above)
+            if place is not None:
+                return place + absolute[len(above) :]
+            above = os.path.dirname(above)  # noqa: PTH120
+        return absolute
+
+    def concerns(self, absolute: str) -> bool:
+        """Whether a path is read otherwise than it is there, or is to be told of."""
+        return any(absolute in table for table in (self.paths, self.listings, self.expected))
+
+    def note_in(self, scratch: str) -> None:
+        """Let each process note there what it opens."""
+        self._scratch = scratch
+
+    def note(self, absolute: str) -> None:
+        """Note that something was opened or listed, if anybody wants to know."""
+        if absolute not in self.expected or absolute in self._seen:
+            return
+        self._seen.add(absolute)
+        with _open(f"{self._scratch}/{SEEN}{os.getpid()}", "a", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(f"{absolute}\0")
+
+    def told(self) -> Iterator[tuple[str, str]]:
+        """Yield ``layer.knob`` and the word of what turned out as it was to be told."""
+        for name in _os["listdir"](self._scratch) if self._scratch else ():
+            if name.startswith(SEEN):
+                with _open(f"{self._scratch}/{name}", encoding="utf-8", errors="surrogateescape") as file:
+                    self._seen.update(file.read().split("\0"))
+        for absolute, wanted in self.expected.items():
+            word = OPENED if absolute in self._seen else NOT_OPENED
+            yield from ((knob, when) for knob, when in wanted if when == word)
+
+
+def not_as_expected() -> list[tuple[str, str]]:
+    """Return which files that matter were not opened (or were, although nobody should); outside of a trial none."""
+    return [] if _view is None else list(_view.inputs.told())
+
+
+def divert(
+    scratch: str, hidden: Iterable[str] = (), remade: Iterable[str] = (), inputs: dict[str, Any] | None = None
+) -> None:
+    """Divert everything that this process writes from now on, and some of what it reads.
 
     Args:
         scratch: Directory of the trial.
         hidden: Files that are there, but that the process must not see: the recorded run made them.
         remade: Folders that the recorded run made: making them again is no error.
+        inputs: What it reads otherwise, as `Inputs` takes it.
     """
     global _view  # noqa: PLW0603 - one process is diverted once
     if _view is not None:
         return
-    _view = View(scratch, hidden, remade)
+    _view = View(scratch, hidden, remade, Inputs(inputs))
     builtins.open = io.open = _view.open
     for name in _NAMES:
         setattr(os, name, getattr(_view, f"os_{name}"))
@@ -73,12 +148,15 @@ class View:
         scratch: Directory of the trial.
         hidden: Files that must not be seen.
         remade: Folders that may be made again.
+        inputs: What is read otherwise.
     """
 
-    def __init__(self, scratch: str, hidden: Iterable[str], remade: Iterable[str]) -> None:
+    def __init__(self, scratch: str, hidden: Iterable[str], remade: Iterable[str], inputs: Inputs) -> None:
         self.scratch = os.path.abspath(scratch)  # noqa: PTH100 - pathlib would be imported into every process
         self.layer = f"{self.scratch}/files"
-        self.gone = set(hidden)
+        self.inputs = inputs
+        inputs.note_in(self.scratch)
+        self.gone = set(hidden) - inputs.paths.keys()
         self.remade = set(remade)
         self._excluded = tuple(f"{place}/" for place in (*EXCLUDED, self.scratch))
 
@@ -94,7 +172,8 @@ class View:
         absolute = os.path.abspath(text)  # noqa: PTH100
         if absolute.startswith(f"{self.layer}/"):  # named through a descriptor of a folder in the scratch directory
             return absolute[len(self.layer) :]
-        return None if f"{absolute}/".startswith(self._excluded) else absolute
+        excluded = f"{absolute}/".startswith(self._excluded) and not self.inputs.concerns(absolute)
+        return None if excluded else absolute
 
     def copy(self, absolute: str) -> str:
         """Return the place in the scratch directory."""
@@ -115,7 +194,7 @@ class View:
         copy = self.copy(absolute)
         if _there(copy) or self.is_gone(absolute):
             return copy
-        return absolute
+        return self.inputs.found(absolute)
 
     def exists(self, absolute: str) -> bool:
         """Whether the process sees something there."""
@@ -126,9 +205,10 @@ class View:
         copy = self.copy(absolute)
         if _there(copy):
             return copy
-        visible = not self.is_gone(absolute) and _there(absolute)
-        if visible and not _is_plain(absolute):
-            return absolute  # a pipe, a terminal, a socket
+        origin = self.inputs.found(absolute)
+        visible = not self.is_gone(absolute) and _there(origin)
+        if visible and not _is_plain(origin):
+            return origin  # a pipe, a terminal, a socket
         self.prepare_parent(absolute)
         if visible and keep:
             self.take(absolute, copy)
@@ -151,16 +231,17 @@ class View:
 
     def take(self, absolute: str, copy: str) -> None:
         """Copy a file or folder into the scratch directory."""
-        if stat_module.S_ISDIR(_os["stat"](absolute).st_mode):
+        origin = self.inputs.found(absolute)
+        if stat_module.S_ISDIR(_os["stat"](origin).st_mode):
             self.prepare_parent(absolute)
             _os["mkdir"](copy)
             for name in self.os_listdir(absolute):
                 self.to_write(f"{absolute}/{name}", keep=True)
             return
-        with _open(absolute, "rb") as source, _open(copy, "wb") as target:
+        with _open(origin, "rb") as source, _open(copy, "wb") as target:
             while block := source.read(1 << 20):
                 target.write(block)
-        _os["chmod"](copy, stat_module.S_IMODE(_os["stat"](absolute).st_mode) | stat_module.S_IWUSR)
+        _os["chmod"](copy, stat_module.S_IMODE(_os["stat"](origin).st_mode) | stat_module.S_IWUSR)
 
     # -- what the script calls ---------------------------------------------------------------------------------
 
@@ -171,6 +252,7 @@ class View:
             return _open(file, mode, *args, **kwargs)
         if not any(letter in mode for letter in "wax+"):
             place = self.to_read(absolute)
+            self.inputs.note(absolute)
             return _open(file if place == absolute else place, mode, *args, **kwargs)
         if "x" in mode and self.exists(absolute):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file)
@@ -182,6 +264,7 @@ class View:
         if absolute is None:
             return int(_os["open"](path, flags, mode, dir_fd=dir_fd))
         if not flags & _WRITES:
+            self.inputs.note(absolute)
             return int(_os["open"](self.to_read(absolute), flags, mode))
         if flags & os.O_EXCL and self.exists(absolute):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -363,32 +446,102 @@ class View:
         if absolute is None:
             names: list[Any] = _os["listdir"](path)
             return names
+        found = self._names(absolute)
+        return [os.fsencode(name) for name in found] if isinstance(path, bytes) else found
+
+    def _names(self, absolute: str) -> list[str]:
+        """Return the names in a folder, in the order in which the process sees them.
+
+        Where the folder is to be listed as it was recorded: the recorded names that can be read, then what this process
+        has made; a name that has come since is not seen.
+        """
         copy = self.copy(absolute)
-        made = _os["listdir"](copy) if _there(copy) else []
+        made: list[str] = _os["listdir"](copy) if _there(copy) else []
         if _there(copy) and (self.is_gone(absolute) or not _there(absolute)):
             found = list(made)
         else:
-            own = _os["listdir"](copy if self.is_gone(absolute) else absolute)
+            own = _os["listdir"](copy if self.is_gone(absolute) else self.inputs.found(absolute))
             found = [name for name in own if name in made or not self.is_gone(f"{absolute}/{name}")]
             found += [name for name in made if name not in own]
-        return [os.fsencode(name) for name in found] if isinstance(path, bytes) else found
+        found += [name for name in self.inputs.children.get(absolute, ()) if name not in found]
+        recorded = self.inputs.listings.get(absolute)
+        if recorded is None:
+            return found
+        self.inputs.note(absolute)
+        there = set(found)
+        return [name for name in recorded if name in there] + sorted(set(made) - set(recorded), key=found.index)
 
     def os_scandir(self, path: Any = ".") -> Any:
         """``os.scandir``."""
         absolute = self.absolute(path)
-        if absolute is None or not (_there(self.copy(absolute)) or self.gone):
+        if absolute is None or not (_there(self.copy(absolute)) or self.gone or self._is_other(absolute)):
             return _os["scandir"](path)
         copy = self.copy(absolute)
+        origin = self.inputs.found(absolute)
         entries: dict[str, Any] = {}
-        if _there(absolute) and not self.is_gone(absolute):
-            with _os["scandir"](path) as found:
+        if _there(origin) and not self.is_gone(absolute):
+            with _os["scandir"](path if origin == absolute else origin) as found:
                 entries = {e.name: e for e in found if not self.is_gone(f"{absolute}/{os.fsdecode(e.name)}")}
-        elif not _there(copy):
+        elif not _there(copy) and absolute not in self.inputs.children:
             return _os["scandir"](copy)  # fails as it must
         if _there(copy):
             with _os["scandir"](copy) as found:
                 entries.update({e.name: e for e in found})
+        if self._is_other(absolute):
+            return _Entries(self._other_entries(absolute, path, entries))
         return _Entries(iter(entries.values()))
+
+    def _is_other(self, absolute: str) -> bool:
+        """Whether a folder is read otherwise than it is there."""
+        inputs = self.inputs
+        return absolute in inputs.listings or absolute in inputs.children or inputs.found(absolute) != absolute
+
+    def _other_entries(self, absolute: str, path: Any, entries: dict[str, Any]) -> Iterator[Any]:
+        """Yield the entries of a folder in the order of `_names`, each under the path that the process asked for."""
+        text: Any = os.fspath(path)
+        for name in self._names(absolute):
+            own: Any = os.fsencode(name) if isinstance(text, bytes) else name
+            entry = entries.get(own)
+            asked = os.path.join(text, own)  # noqa: PTH118
+            yield entry if entry is not None and entry.path == asked else _Entry(self, own, asked)
+
+
+class _Entry:
+    """An entry of ``os.scandir`` that does not lie where it is listed."""
+
+    def __init__(self, view: View, name: Any, path: Any) -> None:
+        self.name = name
+        self.path = path
+        self._view = view
+
+    def __fspath__(self) -> Any:
+        return self.path
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """``DirEntry.stat``."""
+        return self._view.os_stat(self.path, follow_symlinks=follow_symlinks)
+
+    def inode(self) -> int:
+        """``DirEntry.inode``."""
+        return self.stat(follow_symlinks=False).st_ino
+
+    def _is(self, kind: Callable[[int], bool], *, follow_symlinks: bool) -> bool:
+        try:
+            return kind(self.stat(follow_symlinks=follow_symlinks).st_mode)
+        except OSError:
+            return False
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        """``DirEntry.is_dir``."""
+        return self._is(stat_module.S_ISDIR, follow_symlinks=follow_symlinks)
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        """``DirEntry.is_file``."""
+        return self._is(stat_module.S_ISREG, follow_symlinks=follow_symlinks)
+
+    def is_symlink(self) -> bool:
+        """``DirEntry.is_symlink``."""
+        return self._is(stat_module.S_ISLNK, follow_symlinks=False)
 
 
 class _Entries:

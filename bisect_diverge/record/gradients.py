@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from bisect_diverge.model.address import NO_PASS
+from bisect_diverge.model.coverage import HOOKS_CALLED, HOOKS_SET
 from bisect_diverge.record.codes import BACKWARD, FORWARD
 from bisect_diverge.record.frames import user_site
 from bisect_diverge.record.names import ModuleInfo
@@ -49,7 +50,7 @@ class _OnGradient:
         if torch.compiler.is_compiling() or not recorder.active:
             return
         with quiet(recorder, "a gradient"):
-            recorder.count("gradient hooks called")
+            recorder.count(HOOKS_CALLED)
             # The step is the one in which the gradient arrives: a GAN's generator gets its own a step later.
             if recorder.steps.recording:
                 recorder.add(
@@ -83,7 +84,7 @@ def watch_gradients(
         return
     hook = _OnGradient(recorder, name, info, micro_batch, call, "grad_" + slot, site)
     tensor.register_hook(hook)  # type: ignore[no-untyped-call]
-    recorder.count("gradient hooks set")
+    recorder.count(HOOKS_SET)
 
 
 def install_loss(recorder: Recorder, patches: Patches) -> None:
@@ -116,3 +117,4 @@ def _loss(recorder: Recorder, tensors: Any) -> None:
     for index, tensor in enumerate(found):
         slot = "value" if len(found) == 1 else f"value.{index}"
         recorder.add(FORWARD, micro_batch, (root, "loss", ""), call, slot, tensor, site=site, edge=True)
+    recorder.take_census(found)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any
-
-import torch
 
 from bisect_diverge.model.run import State
-from bisect_diverge.record import files
 from bisect_diverge.record.calls import install_calls
-from bisect_diverge.record.divert import for_writing
 from bisect_diverge.record.gradients import install_loss
+from bisect_diverge.record.initial import FirstStates
 from bisect_diverge.record.loaders import Loaders
 from bisect_diverge.record.overrides import override
 from bisect_diverge.record.patches import Patches
 from bisect_diverge.record.recorder import Recorder
+from bisect_diverge.record.saves import follow_saves
 from bisect_diverge.record.settings import Settings
 from bisect_diverge.record.updates import Updates
 
@@ -36,11 +33,16 @@ def install(settings: Settings) -> tuple[Recorder, Patches]:
     install_calls(recorder, patches)
     install_loss(recorder, patches)
     Loaders(recorder, patches)
-    Updates(recorder, patches)
+    updates = Updates(recorder, patches)
     _watch_seeds(recorder, patches)
-    _follow_saves(patches)
+    follow_saves(patches)
     if settings.trial is not None:
         override(dict(settings.trial.pins), recorder, patches)
+        if settings.trial.replay is not None:
+            from bisect_diverge.record.forcing import Forcing
+
+            recorder.forcing = Forcing(settings.trial.replay, recorder, updates)
+    recorder.first_states = FirstStates()
     return recorder, patches
 
 
@@ -81,17 +83,3 @@ def _watch_seeds(recorder: Recorder, patches: Patches) -> None:
             recorder.note_seed(setter, value)
 
     patches.add_undo(setters.watch_setters(note))
-
-
-def _follow_saves(patches: Patches) -> None:
-    """See, and in a trial divert, the files that ``torch.save`` opens in C++."""
-    writer = getattr(torch.serialization, "_open_zipfile_writer_file", None)
-    if writer is None:
-        return
-    original = writer.__init__
-
-    def __init__(self: Any, name: Any) -> None:  # noqa: N807
-        files.note(name)
-        original(self, for_writing(name))
-
-    patches.replace(writer, "__init__", __init__, like=original)

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from bisect_diverge.errors import CommandError
+from bisect_diverge.errors import CommandError, OutputExistsError
 
 READ_BYTES = 1 << 16
 QUIET_SECONDS = 1.0
@@ -46,14 +46,15 @@ def run_command(
     Args:
         command: Program and arguments.
         environment: Its whole environment.
-        log: File that gets a copy of what it prints on both streams.
+        log: File that gets a copy of what it prints on both streams; it must not exist.
         progress: Returns the text to show while the command is silent; None: show nothing.
 
     Raises:
         CommandError: if the command cannot be started.
+        OutputExistsError: if another process records into the same directory.
     """
     program = find_program(command, environment.get("PATH"))
-    with log.open("wb") as copy, _streams() as streams:
+    with _claim(log) as copy, _streams() as streams:
         try:
             process = subprocess.Popen(
                 [command[0], *command[1:]],
@@ -71,6 +72,16 @@ def run_command(
             _relay(process, streams, copy, progress)
             status = process.wait()
     return 128 - status if status < 0 else status
+
+
+def _claim(log: Path) -> IO[bytes]:
+    """Open the log of a run: of two that were given the same empty directory, one is first here."""
+    try:
+        return log.open("xb")
+    except FileExistsError as error:
+        raise OutputExistsError(
+            f"another process is recording into {log.parent} at this moment", hint="choose another name with -o"
+        ) from error
 
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)

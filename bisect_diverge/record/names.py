@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -29,11 +30,26 @@ _OURS = str(Path(__file__).parent.parent)
 
 def wrapped(module: Any) -> Any:
     """Return the module that a wrapper of torch holds; None for any other module."""
-    for kind in type(module).__mro__:
-        attribute = _WRAPPERS.get(kind.__name__)
-        if attribute is not None and kind.__module__.startswith("torch."):
-            return getattr(module, attribute, None)
+    kind: Any = type(module)
+    attribute = _wrapping(kind)
+    return None if attribute is None else getattr(module, attribute, None)
+
+
+@functools.lru_cache(maxsize=1024)
+def _wrapping(kind: type) -> str | None:
+    """Return the attribute in which a class of wrappers holds its module."""
+    for base in kind.__mro__:
+        attribute = _WRAPPERS.get(base.__name__)
+        if attribute is not None and base.__module__.startswith("torch."):
+            return attribute
     return None
+
+
+def is_compiled(module: Any) -> bool:
+    """Whether a module is what ``torch.compile`` returned for another one, or was compiled in place."""
+    if getattr(module, "_compiled_call_impl", None) is not None:
+        return True
+    return any(kind.__name__ == "OptimizedModule" for kind in type(module).__mro__)
 
 
 def unwrap(module: Any) -> Any:
@@ -88,25 +104,27 @@ def _attributes(owner: Any) -> dict[str, Any]:
     return {**modules, **attributes} if isinstance(modules, dict) else attributes
 
 
-def walk(module: Any, fqn: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield FQN and module of everything below a module, itself first, each shared module under every name it has.
+def walk(module: Any, fqn: str = "") -> list[tuple[str, Any]]:
+    """Return FQN and module of everything below a module, itself first, each shared module under every name it has.
 
     Wrappers do not appear; the order is that of ``named_modules``.
     """
-    seen: set[int] = set()  # the modules on the path from the top: a cycle must end
+    found: list[tuple[str, Any]] = []  # nested generators would pass each entry up through every level
+    _visit(module, fqn, set(), found)
+    return found
 
-    def visit(current: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-        current = unwrap(current)
-        if id(current) in seen:
-            return
-        seen.add(id(current))
-        yield prefix, current
-        for name, child in current._modules.items():
-            if child is not None:
-                yield from visit(child, join(prefix, name))
-        seen.discard(id(current))
 
-    yield from visit(module, fqn)
+def _visit(module: Any, fqn: str, path: set[int], found: list[tuple[str, Any]]) -> None:
+    """Add a module and everything below it; a function inside `walk` would be a cycle that keeps the modules alive."""
+    module = unwrap(module)
+    if id(module) in path:  # a cycle of modules must end
+        return
+    path.add(id(module))
+    found.append((fqn, module))
+    for name, child in module._modules.items():
+        if child is not None:
+            _visit(child, f"{fqn}.{name}" if fqn else name, path, found)
+    path.discard(id(module))
 
 
 def join(prefix: str, name: str) -> str:
@@ -160,6 +178,8 @@ class Root:
         self.aliases: dict[str, list[str]] = {}
         self.passed = False
         """Whether it had a training pass since buffers were last recorded."""
+        self.shown = False
+        """Whether its parameters have been recorded: as initial ones, or where a window of steps begins."""
         self._globs = globs
         self._infos: dict[int, ModuleInfo] = {}
         self._refs: dict[int, weakref.ref[Any]] = {}
@@ -187,15 +207,20 @@ class Root:
         """Whether ``--modules`` lets a module or parameter be recorded."""
         return not self._globs or any(fnmatch.fnmatchcase(fqn, glob) for glob in self._globs)
 
-    def tensors(self) -> Iterator[tuple[str, str, torch.Tensor]]:
-        """Yield FQN, slot (``param`` or ``buffer``) and tensor: all parameters, then all buffers, shared ones once."""
+    def tensors(self, *slots: str) -> Iterator[tuple[str, str, torch.Tensor]]:
+        """Yield FQN, slot and tensor: all parameters (``param``), then all buffers (``buffer``), shared ones once.
+
+        Args:
+            slots: Those of the two that are wanted; none: both.
+        """
         top = self.ref()
         if top is None:
             return
-        for slot, table in (("param", "_parameters"), ("buffer", "_buffers")):
+        modules = walk(top)
+        for slot in slots or ("param", "buffer"):
             seen: set[int] = set()
-            for prefix, module in walk(top):
-                for name, tensor in getattr(module, table).items():
+            for prefix, module in modules:
+                for name, tensor in (module._parameters if slot == "param" else module._buffers).items():
                     if tensor is not None and id(tensor) not in seen:
                         seen.add(id(tensor))
                         yield join(prefix, name), slot, tensor

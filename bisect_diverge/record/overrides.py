@@ -8,19 +8,29 @@ is noted, so that the report can say who overrode whom.
 from __future__ import annotations
 
 import dis
+import importlib
 import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch.utils.data import DataLoader
 
 from bisect_diverge.record.patches import Patches
-from bisect_diverge.record.recorder import Recorder
+from bisect_diverge.record.seeds import hold_seeds
+
+
+class Owner(Protocol):
+    """Whoever holds settings: the recorder, or a witness."""
+
+    notes: list[str]
+    """Gets a line for each call of the script that was overridden."""
+    before_pass: Callable[[], None] | None
+    """Is given what sets the values again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +78,46 @@ def _warn_only(text: str) -> None:
     torch.use_deterministic_algorithms(torch.are_deterministic_algorithms_enabled(), warn_only=_flag(text))
 
 
+def _debug_mode(text: str) -> None:
+    torch.set_deterministic_debug_mode(_number(text))
+
+
+def _dtype(text: str) -> torch.dtype:
+    found = getattr(torch, text.removeprefix("torch."))
+    if not isinstance(found, torch.dtype):
+        raise TypeError(f"{text} is no element type")
+    return found
+
+
+def _last_word(text: str) -> str:
+    """Return a name without its class: ``_BlasBackend.Cublas`` is ``cublas``."""
+    return text.rpartition(".")[2].lower()
+
+
+def _strategy(text: str) -> str | None:
+    return None if text == "None" else text
+
+
+def _autocast(device: str) -> Callable[[str], None]:
+    def set_it(text: str) -> None:
+        torch.set_autocast_enabled(device, text != "off")
+        if text != "off":
+            torch.set_autocast_dtype(device, _dtype(text))
+
+    return set_it
+
+
+def _config(module: str, name: str) -> Held:
+    """Return how a switch of torch.compile is held: set where it is not so already, since a change costs its caches."""
+
+    def set_it(text: str) -> None:
+        config = importlib.import_module(module)
+        if getattr(config, name) != _flag(text):
+            setattr(config, name, _flag(text))
+
+    return Held(set_it)
+
+
 def _flush(text: str) -> None:
     torch.set_flush_denormal(text == "flushed")
 
@@ -93,6 +143,28 @@ HELD: dict[str, Held] = {
     "kernels.deterministic": Held(_deterministic, _DETERMINISTIC),
     "kernels.deterministic.warn_only": Held(_warn_only, _DETERMINISTIC),
     "kernels.deterministic.fill": Held(_attribute("utils.deterministic.fill_uninitialized_memory", _flag)),
+    "kernels.deterministic.debug_mode": Held(_debug_mode, _DETERMINISTIC),
+    "kernels.default_dtype": Held(_call("set_default_dtype", _dtype), ("_C._set_default_dtype",)),
+    "kernels.autocast.cpu": Held(_autocast("cpu")),
+    "kernels.autocast.cuda": Held(_autocast("cuda")),
+    "kernels.quantized.engine": Held(_attribute("backends.quantized.engine", str), ("_C._set_qengine",)),
+    "kernels.fp32_precision": _fp32("backends"),
+    "kernels.mkldnn.fp32_precision": _fp32("backends.mkldnn"),
+    "kernels.sdpa.math_reduced": Held(
+        _call("_C._set_math_sdp_allow_fp16_bf16_reduction", _flag), ("_C._set_math_sdp_allow_fp16_bf16_reduction",)
+    ),
+    "kernels.cudnn.benchmark_limit": Held(_attribute("backends.cudnn.benchmark_limit", _number)),
+    "kernels.cuda.matmul.fp16_accumulation": Held(_attribute("backends.cuda.matmul.allow_fp16_accumulation", _flag)),
+    "kernels.cuda.blas": Held(_call("backends.cuda.preferred_blas_library", _last_word)),
+    "kernels.cuda.linalg": Held(_call("backends.cuda.preferred_linalg_library", _last_word)),
+    "kernels.compile.disabled": _config("torch._dynamo.config", "disable"),
+    "kernels.compile.suppress_errors": _config("torch._dynamo.config", "suppress_errors"),
+    "kernels.inductor.deterministic": _config("torch._inductor.config", "deterministic"),
+    "kernels.inductor.emulate_casts": _config("torch._inductor.config", "emulate_precision_casts"),
+    "kernels.inductor.fallback_random": _config("torch._inductor.config", "fallback_random"),
+    "kernels.inductor.max_autotune": _config("torch._inductor.config", "max_autotune"),
+    "kernels.inductor.coordinate_descent": _config("torch._inductor.config", "coordinate_descent_tuning"),
+    "kernels.opt_einsum.strategy": Held(_attribute("backends.opt_einsum.strategy", _strategy)),
     "kernels.denormals": Held(_flush, ("set_flush_denormal",)),
     "kernels.matmul.precision": Held(_call("set_float32_matmul_precision", str), _PRECISION),
     "kernels.mkldnn.enabled": Held(_attribute("backends.mkldnn.enabled", _flag), ("_C._set_mkldnn_enabled",)),
@@ -126,7 +198,7 @@ HELD: dict[str, Held] = {
 """``layer.knob`` to how it is held; `environment.apply.HELD` names the same knobs, and a test compares the two."""
 
 
-def override(pins: dict[str, str], recorder: Recorder, patches: Patches) -> None:
+def override(pins: dict[str, str], recorder: Owner, patches: Patches) -> None:
     """Set some knobs, and keep the script from setting them otherwise.
 
     Args:
@@ -161,7 +233,7 @@ def _set(flags: dict[str, str]) -> None:
         _setting = before
 
 
-def _hold(path: str, flags: dict[str, str], recorder: Recorder, patches: Patches) -> None:
+def _hold(path: str, flags: dict[str, str], recorder: Owner, patches: Patches) -> None:
     owner, _, name = path.rpartition(".")
     module = _find(owner) if owner else torch
     original = getattr(module, name, None)
@@ -181,7 +253,7 @@ def _hold(path: str, flags: dict[str, str], recorder: Recorder, patches: Patches
     patches.replace(module, name, held, like=original)
 
 
-def _note(recorder: Recorder, flags: dict[str, str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _note(recorder: Owner, flags: dict[str, str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     asked = ", ".join(map(str, (*args, *kwargs.values())))
     for knob, value in flags.items():
         note = f"{knob} was held at {value}; the script asked for {asked}"
@@ -189,28 +261,42 @@ def _note(recorder: Recorder, flags: dict[str, str], args: tuple[Any, ...], kwar
             recorder.notes.append(note)
 
 
-def _hold_loaders(pins: dict[str, str], recorder: Recorder, patches: Patches) -> None:
+def _hold_loaders(pins: dict[str, str], recorder: Owner, patches: Patches) -> None:
     """Give loaders other numbers of workers, told apart by the variables that they are assigned to."""
     original = DataLoader.__init__
     signature = inspect.signature(original)
-    wanted = {knob.split(".")[-2]: int(value) for knob, value in pins.items()}
+    wanted: dict[str, dict[str, Any]] = {}
+    for knob, value in pins.items():
+        _, name, argument = knob.rsplit(".", 2)
+        wanted.setdefault(name, {})[_LOADER_ARGUMENTS.get(argument, argument)] = _argument(value)
 
     def __init__(loader: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         bound = signature.bind(loader, *args, **kwargs)
-        asked = bound.arguments.get("num_workers", 0)
-        workers = _chosen(wanted, loader, sys._getframe(1))
-        if workers is not None and asked != workers:
-            bound.arguments["num_workers"] = workers
-            if workers == 0:
-                for name in ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context"):
-                    bound.arguments.pop(name, None)
-            recorder.notes.append(f"num_workers of a loader was held at {workers}; the script asked for {asked}")
+        for argument, value in (_chosen(wanted, loader, sys._getframe(1)) or {}).items():
+            asked = bound.arguments.get(argument, signature.parameters[argument].default)
+            if asked != value:
+                bound.arguments[argument] = value
+                recorder.notes.append(f"{argument} of a loader was held at {value}; the script asked for {asked}")
+        if bound.arguments.get("num_workers", 0) == 0:
+            for argument in ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context"):
+                bound.arguments.pop(argument, None)
         original(*bound.args, **bound.kwargs)
 
     patches.replace(DataLoader, "__init__", __init__, like=original)
 
 
-def _hold_optimizers(pins: dict[str, str], recorder: Recorder, patches: Patches) -> None:
+_LOADER_ARGUMENTS = {"start_method": "multiprocessing_context"}
+"""Name of a knob to the loader's argument, where they differ."""
+
+
+def _argument(text: str) -> Any:
+    """Return the argument that the text of a setting stands for."""
+    if text in ("True", "False", "None"):
+        return {"True": True, "False": False}.get(text)
+    return int(text) if text.isdigit() else text
+
+
+def _hold_optimizers(pins: dict[str, str], recorder: Owner, patches: Patches) -> None:
     """Give optimizers other kernels; an optimizer that has no such kernel is left alone."""
     original = torch.optim.Optimizer.__init__
     wanted: dict[str, dict[str, Any]] = {}
@@ -251,31 +337,9 @@ def _assigned_to(frame: FrameType | None) -> str:
     return str(instruction.argval) if stores and instruction is not None else ""
 
 
-def _hold_seeds(pins: dict[str, str], recorder: Recorder, patches: Patches) -> None:
-    """Give the seed setters other seeds than those that the script passes."""
-    from bisect_diverge.environment.setters import NUMPY_SETTERS, SETTERS
-
-    for setter in (*SETTERS, *NUMPY_SETTERS):
-        value = pins.get(f"seeds.{setter.knob}")
-        if value is None:
-            continue
-        for name in setter.modules:
-            module = sys.modules.get(name)
-            original = getattr(module, setter.name, None)
-            if module is not None and original is not None:
-                patches.replace(module, setter.name, _with_seed(original, int(value)), like=original)
-
-
-def _with_seed(original: Any, seed: int) -> Any:
-    def seeded(*args: Any, **kwargs: Any) -> Any:
-        return original(seed)
-
-    return seeded
-
-
-_OBJECTS: dict[str, Callable[[dict[str, str], Recorder, Patches], None]] = {
-    "hardware.loader.*.num_workers": _hold_loaders,
+_OBJECTS: dict[str, Callable[[dict[str, str], Owner, Patches], None]] = {
+    "hardware.loader.*": _hold_loaders,
     "kernels.optimizer.*": _hold_optimizers,
-    "seeds.*": _hold_seeds,
+    "seeds.*": hold_seeds,
 }
 """Knobs of objects that the script makes, with what holds them."""

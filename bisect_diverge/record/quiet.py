@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
-if TYPE_CHECKING:
-    from bisect_diverge.record.recorder import Recorder
+
+class Owner(Protocol):
+    """Whoever works unseen: the recorder, or a witness."""
+
+    lock: Any
+    """A re-entrant lock."""
+
+    def trouble(self, where: str, error: BaseException) -> None:
+        """Note a failure of ours."""
 
 
 class quiet:  # noqa: N801 - used like a function; a class because a generator costs three times as much, each call
@@ -21,7 +28,7 @@ class quiet:  # noqa: N801 - used like a function; a class because a generator c
 
     __slots__ = ("_guards", "_recorder", "_where")
 
-    def __init__(self, recorder: Recorder, where: str) -> None:
+    def __init__(self, recorder: Owner, where: str) -> None:
         self._recorder = recorder
         self._where = where
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
@@ -10,19 +11,24 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from bisect_diverge.model.address import NO_PASS
 from bisect_diverge.model.environment import Setting
-from bisect_diverge.model.run import Capture, RunRecord, State
+from bisect_diverge.model.run import Capture, RunRecord, State, StepOn
 from bisect_diverge.numerics.digest import ALGORITHM
 from bisect_diverge.record import files
 from bisect_diverge.record.capture import Captured, capture
+from bisect_diverge.record.census import Census
 from bisect_diverge.record.codes import FORWARD, INIT, RNG
+from bisect_diverge.record.device import DevicePath
+from bisect_diverge.record.device_rows import DeviceRows, Place
 from bisect_diverge.record.edges import Edges, Mark
 from bisect_diverge.record.generators import states
+from bisect_diverge.record.initial import FirstStates
+from bisect_diverge.record.inputs import read_inputs
 from bisect_diverge.record.leaving import leave_together
 from bisect_diverge.record.names import ModuleInfo, Names, Root, unwrap, variable_of
 from bisect_diverge.record.process import (
@@ -39,7 +45,10 @@ from bisect_diverge.record.settings import Settings
 from bisect_diverge.record.steps import Pass, Steps
 from bisect_diverge.record.weights import Weights
 from bisect_diverge.store.schema import rank_path
-from bisect_diverge.store.writer import RunWriter
+
+if TYPE_CHECKING:
+    from bisect_diverge.record.forcing import Forcing
+    from bisect_diverge.store.writer import RunWriter
 
 PENDING_BYTES = 64 << 20
 """Batches fetched before the first root call are kept up to this size, then by digest only."""
@@ -62,13 +71,19 @@ class Recorder:
         """False once recording has ended, and in forked children."""
         self.before_pass: Callable[[], None] | None = None
         """Called before each root forward of a trial."""
+        self.forcing: Forcing | None = None
+        """Sets what is recorded to what another run recorded, in a trial that replays a step in place."""
         self.inside_loader = threading.local()
-        self.steps = Steps(settings.options.steps, self._new_step)
+        self.steps = Steps(settings.options.steps, self._new_step, settings.options.step_on)
         self.names = Names()
         self.edges = Edges()
         self._weights = Weights()
+        self._device = DevicePath(self._write_waiting)
+        self._waiting = DeviceRows(self._device, self._weights, self._on_device_failure)
         self.coverage: dict[str, int] = {}
         self.notes: list[str] = []
+        self.census: Census | None = Census()
+        """None once it has been taken, or given up."""
         self.roots: list[Root] = []
         self.passes: list[tuple[Root, Pass]] = []
         """Training passes that ended in this step, in order."""
@@ -80,6 +95,8 @@ class Recorder:
         self._started: tuple[Setting, ...] = ()
         self._noted: dict[str, Setting] = {}
         self._seeds: dict[str, list[str]] = {}
+        self.first_states: FirstStates | None = None
+        """States of the generators when the hooks went in."""
         self._record = RunRecord()
         self._generators_seen = False
         self._torch_state = b""
@@ -107,6 +124,8 @@ class Recorder:
         edge: bool = False,
         mark: Mark | None = None,
         step: int | None = None,
+        weight: torch.Tensor | None = None,
+        only_if_changed: bool = False,
     ) -> None:
         """Record one leaf at an address.
 
@@ -123,19 +142,26 @@ class Recorder:
             edge: Whether other rows may come from this tensor, and it from them.
             mark: What was noted of the tensor when the row was postponed.
             step: Step of a row that was postponed; None: the current one.
+            weight: Parameter or buffer whose bits are to be remembered once a device has told them.
+            only_if_changed: Leave such a row out if they are those that were known.
         """
-        taken = leaf if isinstance(leaf, Captured) else capture(leaf)
         writer = self._writer
+        if isinstance(leaf, Captured):
+            taken = leaf
+        else:
+            taken = capture(leaf, keep=self._full, device=None if writer is None else self._device)
         if writer is None:
             self._postpone(phase, micro_batch, name, call, slot, leaf, taken, site, flags, edge)
+            if self.forcing is not None:
+                self._force(phase, micro_batch, name, call, slot, taken, leaf)
             return
         if info is None:
             number = writer.name(*name)
         elif (number := info.number) < 0:
             number = info.number = writer.name(*name)
         tensor = leaf if edge and isinstance(leaf, torch.Tensor) else None
-        row = writer.add(
-            taken.digest,
+        source = -1 if tensor is None else self.edges.source(tensor)
+        place = (
             self.steps.step if step is None else step,
             micro_batch,
             phase,
@@ -146,14 +172,30 @@ class Recorder:
             writer.shape(taken.shape),
             writer.site(site),
             taken.flags | flags | self.cut_short,
-            taken.value,
-            -1 if tensor is None else self.edges.source(tensor),
-            taken.data if self._full else None,
         )
+        if not self._full and taken.data is not None:
+            taken = taken._replace(data=None)
+        if taken.later is None and self._waiting.idle:
+            row = writer.add(taken.digest, *place, taken.value, source, taken.data)
+        else:
+            row = self._waiting.add(writer, Place(*place), taken, source, weight, only_if_changed)
         if tensor is not None:
-            self.edges.note(self.edges.mark(tensor), row)
+            self.edges.note(tensor, row)
         elif mark is not None:
-            self.edges.note(mark, row)
+            self.edges.note_mark(mark, row)
+        if self.forcing is not None and step is None:  # one that was postponed was set then
+            self._force(phase, micro_batch, name, call, slot, taken, leaf if weight is None else weight)
+
+    def _force(
+        self, phase: int, micro_batch: int, name: tuple[str, str, str], call: int, slot: str, taken: Captured, leaf: Any
+    ) -> None:
+        assert self.forcing is not None
+        target = leaf if isinstance(leaf, torch.Tensor) else None
+        self.forcing.row(self.steps.step, (micro_batch, phase, name[0], name[1], call, slot), taken, target)
+
+    def _taken(self, leaf: Any) -> Captured:
+        """Return the bits of a leaf, or what a device will say of them: not before the file is there."""
+        return capture(leaf, keep=self._full, device=None if self._writer is None else self._device)
 
     def _postpone(
         self,
@@ -189,12 +231,29 @@ class Recorder:
         """Add to a coverage count."""
         self.coverage[what] = self.coverage.get(what, 0) + by
 
+    def take_census(self, tensors: list[torch.Tensor]) -> None:
+        """Count the operations behind the first loss."""
+        census, self.census = self.census, None
+        if census is not None:
+            counts, notes = census.count(tensors, self.roots)
+            self.coverage.update(counts)
+            self.notes += notes
+
+    def _write_waiting(self) -> None:
+        """Write the rows that wait for a device, unless a graph is being captured: waiting would end the capture."""
+        if not self._waiting.idle and self._writer is not None and not self._device.is_capturing():
+            self._waiting.write(self._writer)
+
+    def _on_device_failure(self, error: Exception, rows: int) -> None:
+        self.count("rows lost with their device", rows)
+        self.trouble("the digests of a device", error)
+
     # -- generators --------------------------------------------------------------------------------------------
 
     def generators(self, call: int) -> None:
         """Record the states of all generators at a step boundary."""
         for slot, state in states():
-            taken = capture(state)
+            taken = capture(state, keep=self._full)
             if slot == "torch.cpu":
                 self._torch_state = taken.digest
             self.add(RNG, NO_PASS, ("-", "", ""), call, slot, taken)
@@ -205,16 +264,28 @@ class Recorder:
             self._generators_seen = True
             self.generators(0)
 
-    def torch_moved(self, info: ModuleInfo, root: str, micro_batch: int, call: int, *, always: bool = False) -> None:
-        """Record torch's CPU generator under a module if it moved since it was last read, or always."""
-        taken = capture(torch.default_generator.get_state())
+    def torch_moved(
+        self, info: ModuleInfo, root: str, micro_batch: int, call: int, *, site: str = "", always: bool = False
+    ) -> None:
+        """Record torch's CPU generator under a module if it moved since it was last read, or always.
+
+        Args:
+            info: The module that drew.
+            root: Its root.
+            micro_batch: Code of the micro-batch.
+            call: n-th call of it.
+            site: Where that was seen: ``file:line`` of the call that follows, or that ends.
+            always: Record it even if it did not move.
+        """
+        taken = capture(torch.default_generator.get_state(), keep=self._full)
         if always or taken.digest != self._torch_state:
             self._torch_state = taken.digest
-            self.add(RNG, micro_batch, (root, info.fqn, info.kind), call, "torch.cpu", taken, info=info)
+            name = (root, info.fqn, info.kind)
+            self.add(RNG, micro_batch, name, call, "torch.cpu", taken, site=site, info=info)
 
     def follow_torch(self) -> None:
         """Note torch's state in a step that is not recorded, so that the first one that is does not seem to move it."""
-        self._torch_state = capture(torch.default_generator.get_state()).digest
+        self._torch_state = capture(torch.default_generator.get_state(), keep=False).digest
 
     # -- roots -------------------------------------------------------------------------------------------------
 
@@ -226,13 +297,46 @@ class Recorder:
         name = variable_of(module, frame, unwrap) or type(module).__name__
         root = Root(module, self.names.unique(name), self.settings.options.modules)
         self.roots.append(root)
+        self._note_layout(root)
         if self._writer is None:
             self._open(root)
         elif self.steps.recording:
-            self._initial(root)
+            self.initial(root)
         return root
 
-    def _initial(self, root: Root) -> None:
+    def _note_layout(self, root: Root) -> None:
+        from bisect_diverge.environment.setters import layout_setting
+
+        weights = (tensor for _, slot, tensor in root.tensors() if slot == "param")
+        with contextlib.suppress(Exception):  # a parameter that is not there yet, or not an ordinary tensor
+            self.note_settings(layout_setting(root.name, weights))
+
+    def leads(self, module: torch.nn.Module) -> bool:
+        """Whether a module is the root that was called first, of those that are still there."""
+        first = next((target for root in self.roots if (target := root.ref()) is not None), module)
+        return first is module
+
+    def end_step(self) -> None:
+        """End the step under way, where the script says when."""
+        if self.steps.rule is not StepOn.MANUAL:
+            self._ignore_end_of_step()
+            return
+        if not self.opened:
+            return  # before the first root call there is no step to end
+        if not self.steps.recording:
+            self.follow_torch()
+        elif not self.steps.seen("boundary", ""):  # an update has recorded them already
+            self.generators(self.steps.count("boundary", ""))
+        self.steps.advance()
+
+    def _ignore_end_of_step(self) -> None:
+        note = f"bisect_diverge.step() was called, but steps end with --step-on {self.steps.rule}"
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def initial(self, root: Root) -> None:
+        """Record the weights of a root as they are before its first recorded pass."""
+        root.shown = True
         for fqn, slot, tensor in root.tensors():
             if root.wants(fqn):
                 self.add_weight(INIT, NO_PASS, (root.name, fqn, ""), 0, slot, tensor)
@@ -250,17 +354,21 @@ class Recorder:
         flags: int = 0,
     ) -> None:
         """Record a parameter or buffer and remember its bits."""
-        taken = capture(tensor)
-        self.add(phase, micro_batch, name, call, slot, taken, site=site, flags=flags)
-        self._weights.note(tensor, taken.digest)
+        taken = self._taken(tensor)
+        self.add(phase, micro_batch, name, call, slot, taken, site=site, flags=flags, weight=tensor)
+        if taken.later is None:
+            self._weights.note(tensor, taken.digest)
 
     def changed_weights(self, root: Root, micro_batch: int, site: str) -> None:
         """Record what was changed, outside of an update, since it was last recorded."""
         for fqn, slot, tensor in root.tensors():
             if root.wants(fqn):
-                taken = capture(tensor)
+                taken, name = self._taken(tensor), (root.name, fqn, "")
+                if taken.later is not None:
+                    self.add(FORWARD, micro_batch, name, 0, slot, taken, site=site, weight=tensor, only_if_changed=True)
+                    continue
                 if self._weights.changed(tensor, taken.digest):
-                    self.add(FORWARD, micro_batch, (root.name, fqn, ""), 0, slot, taken, site=site)
+                    self.add(FORWARD, micro_batch, name, 0, slot, taken, site=site, weight=tensor)
                 self._weights.note(tensor, taken.digest)
 
     # -- the file ----------------------------------------------------------------------------------------------
@@ -291,7 +399,7 @@ class Recorder:
         atexit.register(self.close)
         pending, self._pending = self._pending, []
         if self.steps.recording:
-            self._initial(root)
+            self.initial(root)
             self.first_generators()
         else:
             self.follow_torch()
@@ -299,6 +407,8 @@ class Recorder:
             row()
 
     def _create(self, rank: int) -> RunWriter:
+        from bisect_diverge.store.writer import RunWriter  # h5py: not in a process that calls no module
+
         options = self.settings.options
         keep = options.keep_bytes if options.capture is Capture.FULL else 0
         for occurrence in range(1 if is_helper() else 0, 10_000):
@@ -328,9 +438,15 @@ class Recorder:
         trial = self.settings.trial
         if trial is not None and self.steps.step > trial.stop_after_step:
             self._leave()
+        self._write_waiting()
+        self._waiting.new_step()
         self.edges.clear()
         self.passes.clear()
         self.cut_short = 0
+        if self.census is not None and self.steps.recording and not self.census.new_step():
+            self.census = None
+        if self.forcing is not None:
+            self.forcing.begin()
         writer = self._writer
         if writer is None:
             return
@@ -366,6 +482,11 @@ class Recorder:
                 return
             if state is None:  # at exit: an uncaught exception has been printed by now, and left its type here
                 state = State.INTERRUPTED if hasattr(sys, "last_type") else State.COMPLETE
+            self._write_waiting()
+            if self.forcing is not None:
+                self.forcing.tell()
+            if self._device.refused:
+                self.count("tensors digested on the host: no memory left on their device", self._device.refused)
             try:
                 self._writer.update(self._last_record())
             except Exception as error:  # the rows are worth more than their description
@@ -381,7 +502,11 @@ class Recorder:
         for root in self.roots:
             aliases.update(root.aliases)
         environment = self._record.environment.merged(
-            (*self._later(), *read_again_quietly(self._started, Path(self._record.cwd)))
+            (
+                *self._later(),
+                *read_inputs(self.settings, self._record.cwd, self.first_states, self._seeds.keys()),
+                *read_again_quietly(self._started, Path(self._record.cwd)),
+            )
         )
         return self._record.with_(
             environment=environment,
@@ -394,6 +519,7 @@ class Recorder:
     def abandon(self) -> None:
         """Stop in a forked child, whose parent goes on recording."""
         self.active = False
+        self._waiting.forget()
         if self._writer is not None:
             self._writer.abandon()
 
@@ -406,7 +532,8 @@ class Recorder:
 
     def note_seed(self, setter: str, value: str) -> None:
         """Add a seed that the script set."""
-        self._seeds.setdefault(setter, []).append(value)
+        text = value if self.first_states is None else self.first_states.after(setter, value)
+        self._seeds.setdefault(setter, []).append(text)
 
     def _later(self) -> tuple[Setting, ...]:
         from bisect_diverge.environment.setters import seed_settings

@@ -14,6 +14,27 @@ VARIABLE = "BISECT_DIVERGE_RECORD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySettings:
+    """A step that is replayed in place: every tensor of it is set to a recorded run's (`record.forcing`)."""
+
+    run: str
+    """Absolute path of the recorded run."""
+    step: int
+    """The step."""
+    folder: str
+    """Absolute path of the directory that gets ``forcing.rank-00000.json``; it exists."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as plain JSON values."""
+        return {"run": self.run, "step": self.step, "folder": self.folder}
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> ReplaySettings:
+        """Return the settings that `to_json` wrote."""
+        return cls(**row)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSettings:
     """What a trial's process does otherwise than a recorded one."""
 
@@ -23,6 +44,8 @@ class TrialSettings:
     """``layer.knob`` and value of settings that hold against the script's own calls (`record.overrides`)."""
     scratch: str = ""
     """Directory that takes what the process writes; what it does not see is listed there (`record.divert`)."""
+    replay: ReplaySettings | None = None
+    """None: no step is replayed in place."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as plain JSON values."""
@@ -30,6 +53,7 @@ class TrialSettings:
             "stop_after_step": self.stop_after_step,
             "pins": [list(pin) for pin in self.pins],
             "scratch": self.scratch,
+            "replay": None if self.replay is None else self.replay.to_json(),
         }
 
     @classmethod
@@ -39,7 +63,39 @@ class TrialSettings:
             stop_after_step=row["stop_after_step"],
             pins=tuple((knob, value) for knob, value in row["pins"]),
             scratch=row["scratch"],
+            replay=None if row.get("replay") is None else ReplaySettings.from_json(row["replay"]),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WitnessSettings:
+    """What a process tells of its end, instead of being recorded or beside it (`record.witness`)."""
+
+    folder: str
+    """Absolute path of the directory that gets ``witness.rank-00000.json``; it exists."""
+    stop_after: int | None = None
+    """Number of updates after which the process tells what it has and leaves; None: at its own end.
+
+    A process that is recorded as well is ended by its trial's `TrialSettings.stop_after_step`.
+    """
+    losses: bool = False
+    """Whether it tells what every ``backward()`` started from."""
+    recording: bool = False
+    """Whether it is recorded as well."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as plain JSON values."""
+        return {
+            "folder": self.folder,
+            "stop_after": self.stop_after,
+            "losses": self.losses,
+            "recording": self.recording,
+        }
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> WitnessSettings:
+        """Return the settings that `to_json` wrote."""
+        return cls(**row)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +118,8 @@ class Settings:
     """Directory that was put first on ``PYTHONPATH``; empty when there is none to take away again."""
     trial: TrialSettings | None = None
     """None: an ordinary recording."""
+    witness: WitnessSettings | None = None
+    """None: the process is recorded, and no more."""
 
     def to_json(self) -> str:
         """Return the settings as one line of JSON."""
@@ -74,6 +132,7 @@ class Settings:
             "env_names": list(self.env_names),
             "bootstrap": self.bootstrap,
             "trial": None if self.trial is None else self.trial.to_json(),
+            "witness": None if self.witness is None else self.witness.to_json(),
         }
         return json.dumps(row)
 
@@ -90,4 +149,5 @@ class Settings:
             env_names=tuple(row["env_names"]),
             bootstrap=row["bootstrap"],
             trial=None if row.get("trial") is None else TrialSettings.from_json(row["trial"]),
+            witness=None if row.get("witness") is None else WitnessSettings.from_json(row["witness"]),
         )

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.optim import optimizer as torch_optimizer
 
 from bisect_diverge.model.address import NO_PASS
+from bisect_diverge.model.coverage import NO_MODULE
 from bisect_diverge.record.codes import FLAG_SKIPPED, OPTIMIZER
 from bisect_diverge.record.frames import user_site
 from bisect_diverge.record.leaves import leaves
 from bisect_diverge.record.names import variable_of
 from bisect_diverge.record.patches import Patches
+from bisect_diverge.record.process import say
 from bisect_diverge.record.quiet import quiet
 from bisect_diverge.record.recorder import Recorder
 
@@ -62,7 +65,7 @@ class Updates:
         closure = _has_closure(args, kwargs)
         with quiet(self._recorder, "an optimizer update"):
             if closure:
-                self._recorder.steps.touch()  # its forward is still to come: a new step begins here
+                self._recorder.steps.touch(leading=False)  # its forward is still to come: a new step begins here
             known = self._begin(optimizer)
             if self._recording():
                 self._values(optimizer, known, 0)
@@ -113,7 +116,7 @@ class Updates:
             recorder.generators(recorder.steps.count("boundary", ""))
         elif recorder.opened:
             recorder.follow_torch()
-        recorder.steps.updated = True
+        recorder.steps.update_ended()
 
     # -- rows --------------------------------------------------------------------------------------------------
 
@@ -160,11 +163,20 @@ class Updates:
             if not root.passed:
                 continue
             root.passed = False
-            for fqn, slot, tensor in root.tensors():
-                if slot == "buffer" and root.wants(fqn):
+            for fqn, slot, tensor in root.tensors("buffer"):
+                if root.wants(fqn):
                     self._recorder.add_weight(OPTIMIZER, NO_PASS, (root.name, fqn, ""), 0, slot, tensor, site=site)
 
     # -- names -------------------------------------------------------------------------------------------------
+
+    def parameters(self) -> Iterator[tuple[str, torch.optim.Optimizer, torch.Tensor, str]]:
+        """Yield name and optimizer, parameter and its FQN, of every optimizer that has made an update."""
+        for known in self._known.values():
+            optimizer = known.ref()
+            if optimizer is not None:
+                self._name_parameters(optimizer, known)
+                for parameter, fqn in self._parameters(optimizer, known):
+                    yield known.name, optimizer, parameter, fqn
 
     def _parameters(self, optimizer: torch.optim.Optimizer, known: _Known) -> Any:
         for group in optimizer.param_groups:
@@ -188,6 +200,7 @@ class Updates:
             for fqn, _, tensor in root.tensors():
                 places.setdefault(id(tensor), (root.name, fqn))
                 wants.setdefault(id(tensor), root.wants(fqn))
+        self._say_strangers(known, sum(id(parameter) not in places for _, parameter in fresh), len(fresh))
         roots = {places[id(parameter)][0] for _, parameter in fresh if id(parameter) in places}
         for number, parameter in fresh:
             place = places.get(id(parameter))
@@ -197,6 +210,16 @@ class Updates:
                 known.parameters[id(parameter)] = number
             else:
                 known.parameters[id(parameter)] = f"{place[0]}.{place[1]}" if len(roots) > 1 else place[1]
+
+    def _say_strangers(self, known: _Known, strangers: int, fresh: int) -> None:
+        """Say that parameters are updated of which no forward was seen."""
+        if not strangers:
+            return
+        self._recorder.count(NO_MODULE, strangers)
+        if strangers == fresh and not known.parameters:
+            note = f"none of the {fresh} parameters of {known.name} is in a module that was called"
+            self._recorder.notes.append(note)
+            say(f"{note}: gradients and updates are recorded, what computes them is not")
 
     def _note_kernels(self, optimizer: torch.optim.Optimizer, known: _Known) -> None:
         from bisect_diverge.environment.setters import optimizer_setting

@@ -14,7 +14,7 @@ import os
 import random
 import sys
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -23,6 +23,7 @@ import torch.nn.modules.module as module_hooks
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.dataloader import _BaseDataLoaderIter
@@ -464,6 +465,55 @@ def test_no_op_full_backward_hook_changes_gradients():
     assert not all(same)
 
 
+def test_autograd_numbers_its_nodes_in_the_order_in_which_they_are_made():
+    """A node's number lies between those that the next node would have had before and after the operation."""
+    x = torch.ones(3, requires_grad=True)
+    numbers = []
+    for _ in range(3):
+        before = torch.autograd._get_sequence_nr()
+        x = x * 2
+        numbers.append((before, x.grad_fn._sequence_nr(), torch.autograd._get_sequence_nr()))
+    assert all(before == number < after for before, number, after in numbers)
+    with torch.no_grad():
+        x * 2
+    assert torch.autograd._get_sequence_nr() == numbers[-1][2]
+
+
+def test_reading_a_graph_leaves_it_alone():
+    """Walking a graph from a loss keeps nothing, and the gradients are those of a graph that nobody looked at."""
+    torch.manual_seed(0)
+    layer, x = nn.Linear(4, 4), torch.randn(3, 4)
+    plain = torch.autograd.grad(layer(x).tanh().sum(), list(layer.parameters()))
+    loss = layer(x).tanh().sum()
+    waiting = [loss.grad_fn]
+    while waiting:
+        waiting += [before for before, _ in waiting.pop().next_functions if before is not None]
+    walked = torch.autograd.grad(loss, list(layer.parameters()))
+    assert all(torch.equal(a, b) for a, b in zip(plain, walked, strict=True))
+
+
+class NoOpMode(TorchDispatchMode):
+    """Runs every operation as it is."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        """Call it."""
+        return func(*args, **(kwargs or {}))
+
+
+def test_no_op_dispatch_mode_changes_gradients():
+    """Under a dispatch mode some formulas of backward take another way, with other bits: count without one."""
+
+    def gradient(mode):
+        torch.manual_seed(0)
+        x = (torch.randn(64, 33).abs() + 0.1).requires_grad_()
+        with mode:
+            x.prod(1).sum().backward()
+        return x.grad
+
+    assert torch.equal(gradient(nullcontext()), gradient(nullcontext()))
+    assert not torch.equal(gradient(nullcontext()), gradient(NoOpMode()))
+
+
 def test_full_backward_hook_breaks_in_place_activations():
     """A full backward hook makes an in-place activation on the module's output raise."""
     net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=True))
@@ -851,6 +901,19 @@ def seeded(kind):
     """Return a module with weights from a fixed seed."""
     torch.manual_seed(0)
     return kind()
+
+
+@compiles
+def test_nothing_is_compiled_under_a_dispatch_mode(fresh_dynamo):
+    """A compiled module that is first called under a dispatch mode runs eagerly, then and afterwards."""
+    for mode, graphs in ((nullcontext(), 1), (NoOpMode(), 0)):
+        torch._dynamo.reset()
+        fresh_dynamo.clear()
+        compiled = torch.compile(seeded(Net), backend="eager")
+        with mode:
+            compiled(torch.ones(3, 4))
+        compiled(torch.ones(3, 4))
+        assert fresh_dynamo["stats"]["unique_graphs"] == graphs
 
 
 @compiles_under_hooks

@@ -128,3 +128,14 @@ def train(model: nn.Module, *inputs: Any, steps: int = 3, lr: float = 0.1, loss:
         optimizer.step()
         losses.append(value.detach().clone())
     return everything(model, losses, optimizer.state_dict())
+
+
+def same_with_us(function: Callable[[], Any], path: Path, **options: Any) -> Any:
+    """Run a function without and with a recording; bits and generators must end alike. Return what it returned."""
+    seed_all()
+    plain = bits(function()), generator_states()
+    seed_all()
+    with recording(path, **options):
+        result = function()
+    assert (bits(result), generator_states()) == plain
+    return result

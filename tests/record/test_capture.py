@@ -147,6 +147,23 @@ def test_lazy_conjugates_and_negatives():
     assert conjugate.is_conj()
 
 
+def test_bytes_outlive_their_tensor():
+    """What was captured of a temporary tensor keeps its memory."""
+    taken = [capture(torch.full((1000,), float(number))) for number in range(20)]
+    rest = [torch.zeros(1000) for _ in range(50)]
+    assert [one.data.view(np.float32)[-1] for one in taken] == list(range(20))
+    assert len(rest) == 50
+
+
+def test_storage_smaller_than_its_tensors():
+    """Where storage was given back (as FSDP does between uses) there are no bytes, and none are read."""
+    for tensor in (torch.randn(1000), torch.randn(1000)[500:], torch.randn(40, 25).t()):
+        tensor.untyped_storage().resize_(0)
+        taken = capture(tensor)
+        assert taken.dtype == UNHASHABLE.code
+        assert taken.shape == tensor.shape
+
+
 def test_special_values_keep_their_bits():
     """Payload and sign of NaNs, negative zeros and subnormal numbers are bits like others."""
     patterns = [0x7FC00000, 0x7FC00001, 0xFFC00000, 0x7F800001, 0x00000000, 0x80000000, 0x00000001, 0x7F800000]

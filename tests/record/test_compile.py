@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 import torch
 from torch import nn
 
 import bisect_diverge
+from bisect_diverge.model.coverage import COMPILED, INSIDE_COMPILED, NO_MODULE, UNCALLED
+from bisect_diverge.store.reader import Run
 from tests.record.support import addresses, bits, everything, recording, seed_all
 
 pytestmark = [
@@ -120,6 +124,14 @@ def test_same_program(way, backend, tmp_path):
     assert recorded == plain
 
 
+@pytest.mark.matrix
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor compiles with g++")
+@pytest.mark.parametrize("way", [compiled_function, compiled_in_place, compiled_child])
+def test_same_program_from_inductor(way, tmp_path):
+    """The same with the compiler that people use, whose programs are not Python."""
+    test_same_program(way, "inductor", tmp_path)
+
+
 @pytest.mark.parametrize("way", [compiled_function, compiled_in_place])
 def test_compiled_module_is_one_call(way, tmp_path):
     """A compiled module is recorded from outside: inputs, outputs and gradients of the root, nothing inside."""
@@ -157,6 +169,91 @@ def test_compiled_before_recording(tmp_path):
     with recording(tmp_path / "run"):
         steps_of(model, compiled)
     assert "0/0/forward/model:#0:output.0" in addresses(tmp_path / "run")
+
+
+class Inner(nn.Module):
+    """A module of the user's own, which is compiled by itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        """Run the layer and functional code."""
+        return self.layer(x).tanh() * 2
+
+
+class Outer(nn.Module):
+    """Calls a module that is compiled."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.head = Inner(), nn.Linear(8, 2)
+
+    def forward(self, x):
+        """Run both."""
+        return self.head(self.inner(x))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("way", ["in place", "wrapped"])
+def test_child_compiled_before_recording(way, backend, tmp_path):
+    """A child that was compiled, and run, before the recording began is one call; its inside is said to be opaque."""
+    seed_all()
+    model = Outer()
+    if way == "in place":
+        model.inner.compile(backend=backend)
+    else:
+        model.inner = torch.compile(model.inner, backend=backend)
+    steps_of(model, model, 1)
+    with recording(tmp_path / "run"):
+        steps_of(model, model)
+    found = [text for text in addresses(tmp_path / "run") if text.startswith("0/0/forward")]
+    assert found == [
+        f"0/0/forward/model:{place}"
+        for place in (
+            "#0:input.0",
+            "inner#0:input.0",
+            "inner#0:output.0",
+            "head#0:input.0",
+            "head#0:output.0",
+            "#0:output.0",
+            "loss#0:value",
+        )
+    ]
+    with Run(tmp_path / "run") as run:
+        coverage = run.first.record.coverage
+    assert coverage[COMPILED] >= 1
+    assert coverage[INSIDE_COMPILED] == 1
+    assert UNCALLED not in coverage
+
+
+def test_function_compiled_before_recording(tmp_path, capfd):
+    """A compiled function hides the modules that it calls: what is left of the run says so aloud."""
+    model, criterion = Net(), nn.MSELoss()
+    function = torch.compile(lambda x: model(x) * 2, backend="aot_eager_decomp_partition")
+    criterion(function(torch.randn(4, 8)), torch.zeros(4, 2)).backward()
+    with recording(tmp_path / "run"):
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        criterion(function(torch.randn(4, 8)), torch.zeros(4, 2)).backward()
+        optimizer.step()
+    assert "none of the 6 parameters of optimizer is in a module that was called" in capfd.readouterr().err
+    with Run(tmp_path / "run") as run:
+        coverage = run.first.record.coverage
+    assert coverage[COMPILED] == 1
+    assert coverage[NO_MODULE] == 6
+
+
+def test_nothing_but_a_compiled_function(tmp_path, capfd):
+    """A run in which no module call was seen says what may be behind that."""
+    model = Net()
+    function = torch.compile(lambda x: model(x) * 2, backend="eager")
+    function(torch.randn(4, 8))
+    with recording(tmp_path / "run"):
+        function(torch.randn(4, 8))
+    said = capfd.readouterr().err
+    assert "nothing was recorded" in said
+    assert "torch.compile" in said
 
 
 def test_module_stays_compiled_after_recording(tmp_path):

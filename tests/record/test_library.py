@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -39,7 +40,7 @@ def random_mlp():
     ("window", "expected"), [((2, 4), [2, 3]), ((3, None), [3, 4, 5]), ((0, 1), [0]), ((9, None), [])]
 )
 def test_window_of_steps(window, expected, tmp_path):
-    """Only the steps of the window have rows, with the numbers that they have without it."""
+    """Only the steps of the window have rows, with the numbers that they have without it, after the weights."""
     with recording(tmp_path / "run", steps=window):
         train(random_mlp(), torch.randn(2, 4), steps=6)
     assert steps_of(tmp_path / "run") == expected
@@ -47,7 +48,9 @@ def test_window_of_steps(window, expected, tmp_path):
     with recording(whole):
         train(random_mlp(), torch.randn(2, 4), steps=6)
     of_window = [text for text in addresses(whole, without=()) if int(text.split("/")[0]) in expected]
-    assert addresses(tmp_path / "run", without=()) == of_window
+    found = addresses(tmp_path / "run", without=())
+    weights = [text.replace("0/-", f"{window[0]}/-", 1) for text in addresses(whole, without=("rng",))[:4]]
+    assert found == [*(weights if expected and window[0] else []), *of_window]
 
 
 def test_globs_of_modules(tmp_path):
@@ -425,10 +428,10 @@ def test_failure_of_ours_is_said_once(tmp_path, capfd, monkeypatch):
     recorder = importlib.import_module("bisect_diverge.record.recorder")
     real = recorder.capture
 
-    def broken(leaf):
+    def broken(leaf, **options):
         if isinstance(leaf, torch.Tensor) and leaf.shape == (3, 3):
             raise MemoryError("ours")
-        return real(leaf)
+        return real(leaf, **options)
 
     monkeypatch.setattr(recorder, "capture", broken)
     model = nn.Sequential(nn.Identity(), nn.Identity())
@@ -474,12 +477,12 @@ def test_file_that_cannot_be_created(tmp_path, capfd, monkeypatch):
     """A file that cannot be created is one line; modules work as without us."""
     import importlib
 
-    recorder = importlib.import_module("bisect_diverge.record.recorder")
+    writer = importlib.import_module("bisect_diverge.store.writer")
 
     def refuse(*_args, **_kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(recorder, "RunWriter", refuse)
+    monkeypatch.setattr(writer, "RunWriter", refuse)
     model = mlp()
     with bisect_diverge.record(tmp_path / "run"):
         for _ in range(3):
@@ -527,3 +530,60 @@ def test_rows_after_an_exception_are_marked(tmp_path):
         events = run.first.events
         cut = events["step"][(events["flags"] & Flag.PARTIAL) != 0]
     assert set(cut.tolist()) == {1}
+
+
+class Stop(BaseException):
+    """Not an Exception: torch calls no hook when it passes."""
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, Stop])
+def test_rows_before_an_exception_are_not_marked(error, tmp_path):
+    """Of a step in which a forward failed, only what follows says so; the next step is whole."""
+    from bisect_diverge.model.record import Flag
+
+    class Fails(nn.Module):
+        fail = False
+
+        def forward(self, x):
+            if self.fail:
+                raise error
+            return x
+
+    model = nn.Sequential(nn.Linear(4, 4), Fails(), nn.Linear(4, 1))
+    with recording(tmp_path / "run"):
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for step in range(3):
+            for micro_batch in range(3):
+                model[1].fail = (step, micro_batch) == (1, 1)
+                with pytest.raises(error) if model[1].fail else contextlib.nullcontext():
+                    model(torch.randn(2, 4)).sum().backward()
+            optimizer.step()
+    with Run(tmp_path / "run") as run:
+        file = run.first
+        marks = {
+            str(file.address(row)).removeprefix("r0/"): bool(file.events["flags"][row] & Flag.PARTIAL)
+            for row in range(len(file.events))
+        }
+    assert {text.partition("/")[0] for text, marked in marks.items() if marked} == {"1"}
+    assert not marks["1/0/forward/model:#0:output.0"]
+    assert not marks["1/1/forward/model:0#0:output.0"]  # the layer that had ended when the next one failed
+    assert "1/1/forward/model:#0:output.0" not in marks
+    assert marks["1/2/forward/model:0#0:output.0"]
+    assert marks["1/-/optimizer/optimizer:0.weight#0:param"]
+
+
+def test_window_in_which_a_root_comes_later(tmp_path):
+    """Each root of a window begins with its weights, once, however late it is called and however often."""
+    first, second = nn.Linear(4, 4), nn.Linear(4, 4)
+    with recording(tmp_path / "run", steps=(1, None)):
+        optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], 0.1)
+        for step in range(4):
+            out = first(torch.randn(2, 4))
+            (second(out) if step != 1 else out).sum().backward()
+            optimizer.step()
+    found = [text for text in addresses(tmp_path / "run", without=()) if "/init/" in text]
+    assert found == [
+        f"{step}/-/init/{name}:{parameter}#0:param"
+        for step, name in ((1, "first"), (2, "second"))
+        for parameter in ("weight", "bias")
+    ]

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from bisect_diverge.model.address import Address
+from bisect_diverge.record import names
 from bisect_diverge.store.reader import Run
 from tests.record.support import addresses, mlp, recording, rows
 
@@ -24,6 +25,22 @@ class Output:
     logits: torch.Tensor
     loss: torch.Tensor | None = None
     parts: tuple = ()
+
+
+@dataclasses.dataclass
+class ModelOutput(collections.OrderedDict):
+    """A model output object that is a dataclass and a mapping of its fields at once, as some libraries have it."""
+
+    loss: torch.Tensor
+    logits: torch.Tensor
+    attentions: tuple | None = None
+
+    def __post_init__(self):
+        """Fill the mapping with the fields that have a value."""
+        super().__init__()
+        for field in dataclasses.fields(self):
+            if getattr(self, field.name) is not None:
+                self[field.name] = getattr(self, field.name)
 
 
 class Returns(nn.Module):
@@ -240,13 +257,27 @@ def test_kwargs_stand_before_outputs(tmp_path):
         ),
         (lambda x: Pair(x, Pair(x, None)), ["left", "right.left"]),
         (lambda x: Output(x, None, (x, x)), ["logits", "parts.0", "parts.1"]),
+        (lambda x: ModelOutput(x, x), ["loss", "logits"]),
         (lambda x: collections.OrderedDict(b=x, a=x), ["b", "a"]),
         (lambda x: (x, "text", 3, None, object(), {x}), ["0", "1", "2"]),
         (lambda x: None, []),
         (torch.sort, ["0", "1"]),
         (lambda x: nn.utils.rnn.pack_sequence([x, x]), ["data", "batch_sizes"]),
     ],
-    ids=["tensor", "tuple", "list", "dict", "namedtuple", "dataclass", "ordered", "mixed", "none", "sort", "packed"],
+    ids=[
+        "tensor",
+        "tuple",
+        "list",
+        "dict",
+        "namedtuple",
+        "dataclass",
+        "mapping",
+        "ordered",
+        "mixed",
+        "none",
+        "sort",
+        "packed",
+    ],
 )
 def test_paths_of_outputs(make, slots, tmp_path):
     """Every leaf of an output has a slot after its place."""
@@ -255,6 +286,18 @@ def test_paths_of_outputs(make, slots, tmp_path):
         model(torch.arange(3.0))
     found = [text.rpartition(":")[2] for text in forward_rows(tmp_path / "run")]
     assert found == ["input.0", *(f"output.{slot}" for slot in slots)]
+
+
+def test_outputs_that_are_not_looked_into(tmp_path):
+    """An output of another kind has no rows: how many there were of which class is in the run record."""
+    model = Returns(lambda x: torch.distributions.Normal(x, 1.0))
+    with recording(tmp_path / "run"):
+        for _ in range(2):
+            model(torch.ones(2))
+        Returns(lambda x: ())(torch.ones(2))
+    assert "output" not in "".join(forward_rows(tmp_path / "run"))
+    with Run(tmp_path / "run") as run:
+        assert run.first.record.coverage == {"outputs of class Normal, which is not looked into": 2}
 
 
 def test_structure_that_contains_itself(tmp_path):
@@ -329,6 +372,22 @@ def test_wrappers_are_looked_through(tmp_path):
     updated = [text for text in addresses(tmp_path / "run") if text.endswith(":param")]
     assert [text.split(":")[1] for text in updated] == ["0.weight#0", "0.bias#0", "2.weight#0", "2.bias#0"]
     assert not any("module." in text for text in addresses(tmp_path / "run", without=()))
+
+
+@pytest.mark.parametrize("kind", names._WRAPPERS)
+def test_every_wrapper(kind):
+    """Wrappers of torch are looked through, in any nesting; a class of the script's own with such a name is not."""
+    inner, attribute = nn.Linear(2, 2), names._WRAPPERS[kind]
+
+    def wrap(module, place):
+        made = type(kind, (nn.Module,), {"__module__": place})()
+        setattr(made, attribute, module)
+        return made
+
+    assert names.unwrap(wrap(wrap(inner, "torch.one"), "torch.two")) is inner
+    mine = wrap(inner, "my.module")
+    assert names.unwrap(mine) is mine
+    assert [fqn for fqn, _ in names.walk(nn.Sequential(wrap(nn.Sequential(inner), "torch.one")))] == ["", "0", "0.0"]
 
 
 def test_parametrizations(tmp_path):

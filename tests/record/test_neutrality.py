@@ -554,6 +554,120 @@ def saved_and_loaded():
     return [everything(model, optimizer.state_dict()), everything(other, its_optimizer.state_dict())]
 
 
+@scenario
+def forward_derivatives():
+    from torch.autograd import forward_ad
+
+    model = mlp()
+    with forward_ad.dual_level():
+        out = forward_ad.unpack_dual(model(forward_ad.make_dual(torch.randn(2, 4), torch.randn(2, 4))))
+        return [out.primal.detach().clone(), out.tangent.detach().clone()]
+
+
+@scenario
+def normalized_weights():
+    from torch.nn.utils import parametrizations
+
+    layers = (parametrizations.weight_norm, parametrizations.spectral_norm, parametrizations.orthogonal)
+    return train(nn.Sequential(*(norm(nn.Linear(4, 4)) for norm in layers)), torch.randn(3, 4))
+
+
+@scenario
+def pruned_weights():
+    from torch.nn.utils import prune
+
+    model = mlp()
+    prune.l1_unstructured(model[0], "weight", 0.5)
+    return train(model, torch.randn(3, 4))
+
+
+@scenario
+def averaged_model():
+    from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, update_bn
+
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9), use_buffers=True)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(torch.randn(4, 4)).square().sum().backward()
+        optimizer.step()
+        average.update_parameters(model)
+    update_bn([torch.randn(4, 4) for _ in range(2)], average)
+    return [everything(model), dict(average.state_dict())]
+
+
+@scenario
+def activations_on_the_cpu():
+    model = mlp()
+    with torch.autograd.graph.save_on_cpu():
+        loss = model(torch.randn(3, 4)).square().sum()
+    loss.backward()
+    return grads(model)
+
+
+@scenario
+def packed_sequences():
+    model = nn.GRU(4, 3, 2, bidirectional=True)
+    packed = nn.utils.rnn.pack_sequence([torch.randn(5, 4), torch.randn(2, 4)])
+    out, hidden = model(packed)
+    (out.data.sum() + hidden.sum()).backward()
+    return [out.data, hidden, *grads(model)]
+
+
+class Writes(nn.Module):
+    """Writes into its layer's output, through views."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = self.layer(x)
+        y[:, 0].mul_(2)
+        y.view(-1)[3:].add_(1)
+        return y
+
+
+@scenario
+def outputs_written_through_views():
+    return train(nn.Sequential(Writes(), Writes()), torch.randn(3, 4))
+
+
+@scenario
+def selective_checkpointing():
+    import functools
+
+    from torch.utils.checkpoint import create_selective_checkpoint_contexts
+
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+    contexts = functools.partial(create_selective_checkpoint_contexts, [torch.ops.aten.addmm.default])
+    checkpoint(model, torch.randn(3, 4), use_reentrant=False, context_fn=contexts).sum().backward()
+    return grads(model)
+
+
+class Holder(nn.Module):
+    """A wrapper of the script's own, which passes everything on."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("module"), name)
+
+    def forward(self, *args, **kwargs):
+        return self.module(*args, **kwargs)
+
+
+@scenario
+def wrapper_of_the_script():
+    return train(Holder(Holder(mlp())), torch.randn(3, 4))
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*Anomaly Detection:UserWarning")

@@ -7,9 +7,11 @@ import importlib
 import inspect
 import os
 import random
+import signal
 import sys
 import threading
 import time
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -83,6 +85,8 @@ def state():
         "meta path": list(sys.meta_path),
         "path hooks": list(sys.path_hooks),
         "cwd": os.getcwd(),  # noqa: PTH109
+        "signals": {number: signal.getsignal(number) for number in signal.valid_signals()},
+        "tracing": (sys.get_asyncgen_hooks(), tracemalloc.is_tracing()),
         "streams": (sys.stdin, sys.stdout, sys.stderr),
         "hooks of python": (sys.excepthook, sys.displayhook, sys.gettrace(), sys.getprofile(), threading.excepthook),
         "switch interval": sys.getswitchinterval(),

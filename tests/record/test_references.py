@@ -113,6 +113,22 @@ def test_modules_and_optimizers_die(tmp_path):
         assert gone(refs)
 
 
+def test_modules_die_without_a_collection(tmp_path):
+    """No cycle of ours holds a model: it is freed when the script drops it, not when garbage is next collected."""
+    gc.disable()
+    try:
+        with recording(tmp_path / "run"):
+            model = mlp()
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            model(torch.randn(2, 4)).sum().backward()
+            optimizer.step()
+            gone = weakref.ref(model)
+            del model
+            assert gone() is None
+    finally:
+        gc.enable()
+
+
 def test_recorder_dies_after_the_block(tmp_path):
     """Buffers of a recording are freed when it has ended."""
     from bisect_diverge.record.install import current
