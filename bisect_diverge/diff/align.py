@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
-from bisect_diverge.diff.keys import Columns, Tables, codes
-from bisect_diverge.model.address import NO_PASS, PHASE_CODE, Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from bisect_diverge.diff.keys import Columns, codes
 
 Rows = NDArray[np.int64]
-
-_OPTIMIZER, _RNG, _INIT = (PHASE_CODE[phase] for phase in (Phase.OPTIMIZER, Phase.RNG, Phase.INIT))
 
 
 def same_order(a: Columns, b: Columns) -> bool:
@@ -61,37 +53,6 @@ def merged(partner: Rows, size_b: int) -> tuple[Rows, Rows]:
     order = np.argsort(np.concatenate([2 * row_a, 2 * after + 1]), kind="stable")
     lone = np.full(len(only_b), -1, np.int64)
     return np.concatenate([row_a, lone])[order], np.concatenate([partner, only_b])[order]
-
-
-def start_of(b: Columns) -> NDArray[np.bool_]:
-    """Return which rows show what a run started from: initial weights, generators before the first update."""
-    updates = np.flatnonzero(b.phase == _OPTIMIZER)
-    first_update = updates[0] if len(updates) else len(b)
-    boundary = (b.phase == _RNG) & (b.micro_batch == NO_PASS)
-    return np.asarray((b.phase == _INIT) | (boundary & (np.arange(len(b)) < first_update)))
-
-
-def start_partners(a: Columns, b: Columns, tables: Tables, offset: int) -> Iterator[tuple[int, int]]:
-    """Return pairs of rows: what A had after its step `offset` - 1, and what a resumed B started from.
-
-    A parameter that two optimizers of A name alike has no partner: it could be either.
-    """
-    ended: dict[tuple[str, str, str], int | None] = {}
-    last_step = (a.step == offset - 1) & ((a.phase == _OPTIMIZER) | (a.phase == _RNG)) & (a.micro_batch == NO_PASS)
-    for row in np.flatnonzero(last_step).tolist():
-        root, fqn = tables.places[a.place[row]]
-        slot = tables.slots[a.slot[row]]
-        key = ("", fqn, slot) if slot == "param" else (root, fqn, slot)
-        known = ended.get(key, row)
-        clash = known is None or (slot == "param" and a.place[known] != a.place[row])
-        ended[key] = None if clash else row
-    for row in np.flatnonzero(start_of(b)).tolist():
-        root, fqn = tables.places[b.place[row]]
-        slot = tables.slots[b.slot[row]]
-        wanted = [("", fqn, slot), ("", f"{root}.{fqn}", slot)] if slot == "param" else [(root, fqn, slot)]
-        found = next((at for key in wanted if (at := ended.get(key)) is not None), None)
-        if found is not None:
-            yield found, row
 
 
 def _occurrences(code: Rows) -> Rows:

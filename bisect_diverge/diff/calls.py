@@ -41,14 +41,17 @@ class _Calls:
     site: NDArray[np.int64]
     inputs: NDArray[np.uint64]
 
+    def counts(self, groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return number of the first call of each of some groups, and how many it has."""
+        begins = np.searchsorted(self.group, groups)
+        return begins, np.searchsorted(self.group, groups, side="right") - begins
+
     def by_group(self, groups: NDArray[np.int64]) -> Iterator[tuple[list[int], list[Call]]]:
         """Return numbers and features of the calls of each of some groups, in order."""
-        begins = np.searchsorted(self.group, groups).tolist()
-        ends = np.searchsorted(self.group, groups, side="right").tolist()
-        numbers = self.call.tolist()
-        features = list(zip(self.site.tolist(), self.inputs.tolist(), strict=True))
-        for begin, end in zip(begins, ends, strict=True):
-            yield numbers[begin:end], features[begin:end]
+        begins, counts = self.counts(groups)
+        for begin, end in zip(begins.tolist(), (begins + counts).tolist(), strict=True):
+            features = zip(self.site[begin:end].tolist(), self.inputs[begin:end].tolist(), strict=True)
+            yield self.call[begin:end].tolist(), list(features)
 
 
 def align_calls(a: RunFile, b: RunFile, tables: Tables, of_a: Columns, of_b: Columns) -> Columns:
@@ -63,14 +66,42 @@ def align_calls(a: RunFile, b: RunFile, tables: Tables, of_a: Columns, of_b: Col
         return of_b
     chosen_a = np.flatnonzero(forward_a & np.isin(group_a, uneven))
     chosen_b = np.flatnonzero(forward_b & np.isin(group_b, uneven))
-    calls_a = _calls(a.events[chosen_a], tables, tables.site_a, of_a.take(chosen_a), group_a[chosen_a])
-    calls_b = _calls(b.events[chosen_b], tables, tables.site_b, of_b.take(chosen_b), group_b[chosen_b])
-    moved: list[tuple[int, int, int]] = []
-    for group, of_one, of_other in zip(
-        uneven.tolist(), calls_a.by_group(uneven), calls_b.by_group(uneven), strict=True
-    ):
-        moved += [(group, number, now) for number, now in _moves(*of_one, *of_other)]
-    return of_b.with_call(_renumbered(group_b, of_b, np.array(moved, np.int64).reshape(-1, 3)))
+    calls_a = _calls(a, chosen_a, tables, tables.site_a, of_a, group_a[chosen_a])
+    calls_b = _calls(b, chosen_b, tables, tables.site_b, of_b, group_b[chosen_b])
+    (_, count_a), (_, count_b) = calls_a.counts(uneven), calls_b.counts(uneven)
+    single = (count_a == 1) | (count_b == 1)
+    moved = [_moves_of_single(calls_a, calls_b, uneven[single])]
+    rest = uneven[~single]
+    for group, of_one, of_other in zip(rest.tolist(), calls_a.by_group(rest), calls_b.by_group(rest), strict=True):
+        moves = [(group, number, now) for number, now in _moves(*of_one, *of_other)]
+        moved.append(np.array(moves, np.int64).reshape(-1, 3))
+    return of_b.with_call(_renumbered(group_b, of_b, np.concatenate(moved)))
+
+
+def _moves_of_single(a: _Calls, b: _Calls, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the same as `_moves` for groups of which one run has one call, without a loop over them.
+
+    Returns:
+        int64[n, 3], group, old number and new number of each call of B that changes.
+    """
+    (begin_a, count_a), (begin_b, count_b) = a.counts(groups), b.counts(groups)
+    # Every pair of a call of A and a call of B of one group: one run has one call, so there are max(...) of them.
+    pairs = np.maximum(count_a, count_b)
+    number = np.repeat(np.arange(len(groups)), pairs)
+    nth = np.arange(len(number)) - np.repeat(np.cumsum(pairs) - pairs, pairs)
+    at_a = begin_a[number] + np.where(count_a[number] > 1, nth, 0)
+    at_b = begin_b[number] + np.where(count_b[number] > 1, nth, 0)
+    worth = _SAME_SITE * (a.site[at_a] == b.site[at_b]) + _SAME_INPUTS * (a.inputs[at_a] == b.inputs[at_b])
+    order = np.lexsort((nth, -worth, number))
+    best = order[np.unique(number[order], return_index=True)[1]]
+    own = b.call[at_b]
+    free = np.maximum(a.call[begin_a + count_a - 1], b.call[begin_b + count_b - 1])[number] + 1
+    # A call of B beside the best has no partner: it keeps its number, unless the one call of A has it.
+    now = np.where((own == a.call[at_a]) & (count_b[number] > 1), free + own, own)
+    now[best] = a.call[at_a[best]]
+    alone = (count_b[number] > 1) & (now != own)
+    alone[best] = now[best] != own[best]
+    return np.asarray(np.stack([groups[number], own, now], axis=1)[alone])
 
 
 def _moves(
@@ -144,37 +175,51 @@ def _uneven(
 
 
 def _calls(
-    events: NDArray[Any], tables: Tables, sites: NDArray[np.int64], rows: Columns, group: NDArray[np.int64]
+    file: RunFile,
+    chosen: NDArray[np.int64],
+    tables: Tables,
+    sites: NDArray[np.int64],
+    rows: Columns,
+    group: NDArray[np.int64],
 ) -> _Calls:
     """Return site and input hash of each call that some forward rows show.
 
     Args:
-        events: The rows as recorded.
+        file: The file of the rows.
+        chosen: The rows.
         tables: Common numbering.
-        sites: Common number of each site of their file.
-        rows: Where they stand.
-        group: Number of each row's step, micro-batch and place.
+        sites: Common number of each site of the file.
+        rows: Where all rows of the file stand.
+        group: Number of the step, micro-batch and place of each of the rows.
     """
-    order = np.lexsort((rows.call, group))
-    groups, calls = group[order], rows.call[order]
-    fresh = np.r_[True, (groups[1:] != groups[:-1]) | (calls[1:] != calls[:-1])]
-    starts = np.flatnonzero(fresh)
-    site = events["site"][order]
+    call = rows.call[chosen]
+    code, _ = codes((group, call), (group[:0], call[:0]))
+    order = np.argsort(code, kind="stable")
+    code = code[order]
+    starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]])
+    begins = order[starts]
+    site = file.events["site"][chosen[begins]]
     return _Calls(
-        groups[starts],
-        calls[starts],
-        sites[site[starts]] if len(sites) else np.zeros(len(starts), np.int64),
-        np.add.reduceat(_input_hash(events[order], rows.slot[order], tables), starts),
+        group[begins],
+        call[begins],
+        sites[site] if len(sites) else np.zeros(len(starts), np.int64),
+        np.add.reduceat(_input_hash(file, chosen[order], rows.slot[chosen[order]], tables), starts),
     )
 
 
-def _input_hash(events: NDArray[Any], slot: NDArray[np.int64], tables: Tables) -> NDArray[np.uint64]:
+def _input_hash(
+    file: RunFile, chosen: NDArray[np.int64], slot: NDArray[np.signedinteger[Any]], tables: Tables
+) -> NDArray[np.uint64]:
     """Return a number for slot and digest of each input row, 0 for other rows."""
-    is_input = np.array([text.startswith(("input.", "kwarg.")) for text in tables.slots])
+    is_input = np.array([text.startswith(("input.", "kwarg.")) for text in tables.slots])[slot]
     odd = np.uint64(0x9E3779B97F4A7C15)
-    mixed = (events["digest0"] ^ (events["digest1"] * odd)) + slot.astype(np.uint64) * odd
+    mixed = file.events["digest1"][chosen] * odd
+    mixed ^= file.events["digest0"][chosen]
+    mixed += slot.astype(np.uint64) * odd
     mixed ^= mixed >> np.uint64(29)
-    return np.where(is_input[slot], mixed * odd, np.uint64(0))
+    mixed *= odd
+    mixed[~is_input] = 0
+    return np.asarray(mixed)
 
 
 def _renumbered(group: NDArray[np.int64], rows: Columns, moved: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -4,32 +4,42 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bisect_diverge.diff.batches import batches_at
 from bisect_diverge.diff.comparison import Comparison
 from bisect_diverge.diff.edges import StepView
 from bisect_diverge.diff.first import First, first_divergence, kind_of
+from bisect_diverge.diff.growth import growth
+from bisect_diverge.diff.heat import heat
 from bisect_diverge.diff.ignored import IdleGenerator, leave_out
 from bisect_diverge.diff.lone import Lone, Reach, Reason, lone_rows, reach
 from bisect_diverge.diff.names import check_names
 from bisect_diverge.diff.notes import (
+    algorithms_note,
+    damage_note,
     generator_note,
     length_notes,
     partner_notes,
     run_notes,
     same_run_note,
+    step_rule_note,
     stranger_note,
     unhashable_note,
 )
 from bisect_diverge.diff.offset import proposed_offset
 from bisect_diverge.diff.options import DiffOptions
 from bisect_diverge.diff.origin import JUDGED_LIMIT, Judge, Ranks
-from bisect_diverge.diff.places import address_at, place_at, types_at, values_at
-from bisect_diverge.diff.statistics import statistics_at
+from bisect_diverge.diff.places import address_at, late_starts, place_at, types_at, values_at
+from bisect_diverge.diff.renamed import renamed_note
+from bisect_diverge.diff.statistics import cast_at, numbers_at, statistics_at
+from bisect_diverge.diff.stretch import stretch_at
 from bisect_diverge.diff.structure import structure_sentence
 from bisect_diverge.diff.trace import RowState, Trace, build_trace
+from bisect_diverge.diff.unpaired import unpaired
 from bisect_diverge.model.address import PHASE_CODE, Address, Phase
 from bisect_diverge.model.divergence import Compared, Divergence, DivergenceKind, Verdict
 
@@ -72,11 +82,11 @@ def compare(a: Run, b: Run, options: DiffOptions | None = None) -> Comparison:
         return _not_comparable(a, b, [], reason)
     check_names(a, b, options)
     ranks = _compare_ranks(a, b, options)
-    reason = _nothing_left(ranks.traces, options)
+    reason = _nothing_left(ranks, options)
     if reason:
         return _not_comparable(a, b, ranks.traces, reason)
     first = first_divergence(ranks.traces, ranks.lone)
-    divergence = _equal(a, b, ranks) if first is None else _diverged(a, b, ranks, first, options)
+    divergence = _equal(a, b, ranks, options) if first is None else _diverged(a, b, ranks, first, options)
     return Comparison(a, b, ranks.traces, divergence, None if first is None else (first.trace, first.index))
 
 
@@ -95,16 +105,20 @@ def _obstacle(a: Run, b: Run) -> str:
     return ""
 
 
-def _nothing_left(traces: Sequence[Trace], options: DiffOptions) -> str:
+def _nothing_left(ranks: _Ranks, options: DiffOptions) -> str:
     """Return why nothing can be compared; empty where something can."""
+    traces = ranks.traces
     if any((trace.state <= RowState.DIFFERS).any() for trace in traces):
         return ""
     paired = [trace.rows.step[trace.paired] for trace in traces]
     if not any(len(steps) for steps in paired):
-        return "the two runs share no address; --map OLD=NEW pairs renamed modules"
+        how = next(renamed_note(traces, ranks.lone), "--map OLD=NEW pairs renamed modules")
+        return f"the two runs share no address; {how}"
     last = max(int(steps.max()) for steps in paired if len(steps))
     if options.from_step > last:
         return f"--from {options.from_step} leaves nothing to compare: the last step that both have is {last}"
+    for note in algorithms_note(traces):
+        return f"nothing is left to compare: {note}"
     globs = " ".join(f"--ignore {shlex.quote(glob)}" for glob in options.ignore)
     return f"nothing is left to compare: {globs or 'no generator is drawn from'}"
 
@@ -129,13 +143,15 @@ def _compare_ranks(a: Run, b: Run, options: DiffOptions) -> _Ranks:
     return ranks
 
 
-def _equal(a: Run, b: Run, ranks: _Ranks) -> Divergence:
+def _equal(a: Run, b: Run, ranks: _Ranks, options: DiffOptions) -> Divergence:
     limited = _limit(ranks)
     return Divergence(
         verdict=Verdict.EQUAL_SO_FAR if limited else Verdict.EQUAL,
         limited=limited,
         compared=_compared(ranks.traces),
         environment=_environment(a, b),
+        unpaired=tuple(unpaired(ranks.traces, ranks.lone)),
+        heat=heat(ranks.traces) if options.heat else None,
         notes=(*stranger_note(ranks.traces, ranks.lone), *ranks.notes, *_common_notes(a, b, ranks)),
     )
 
@@ -159,6 +175,8 @@ def _diverged(a: Run, b: Run, ranks: _Ranks, first: First, options: DiffOptions)
     origin, origins = judge.judge(row), judge.origins()
     kind = kind_of(trace, index, has_producer=bool(view.edge[row] >= 0))
     place, addresses = place_at(trace, index), origins.addresses
+    differing = int(np.count_nonzero(trace.state[view.index] == RowState.DIFFERS))
+    propagated = differing - len(addresses)
     if origin.holds and place.address not in addresses:
         addresses = (place.address, *addresses)
     notes = [*ranks.notes, *_common_notes(a, b, ranks)]
@@ -166,7 +184,8 @@ def _diverged(a: Run, b: Run, ranks: _Ranks, first: First, options: DiffOptions)
         notes.append(f"only the first {JUDGED_LIMIT} differing records of step {step} were examined for origins")
     if kind is DivergenceKind.INITIALIZATION and not options.offset_b:
         notes.extend(_offset_note(trace))
-    notes = [*stranger_note(ranks.traces, ranks.lone), *notes]
+    statistics = statistics_at(trace, index, computed=kind is not DivergenceKind.DATA)
+    notes = [*damage_note(trace, statistics), *stranger_note(ranks.traces, ranks.lone), *notes]
     return Divergence(
         verdict=Verdict.DIVERGED,
         kind=kind,
@@ -174,12 +193,20 @@ def _diverged(a: Run, b: Run, ranks: _Ranks, first: First, options: DiffOptions)
         is_origin=origin.holds,
         origin_reason=origin.reason,
         origins_in_first_step=addresses,
-        tensor=statistics_at(trace, index, computed=kind is not DivergenceKind.DATA),
+        tensor=statistics,
         types=types_at(trace, index),
+        cast=cast_at(trace, index),
         values=values_at(trace, index),
         structure=structure_sentence(trace, index),
         compared=_compared(ranks.traces),
         environment=_environment(a, b),
+        propagated=propagated,
+        stretch=stretch_at(view, row) if origin.holds is not False else None,
+        numbers=numbers_at(trace, index),
+        batches=batches_at(trace, index) if kind is DivergenceKind.DATA else None,
+        unpaired=tuple(unpaired(ranks.traces, ranks.lone)),
+        growth=growth(ranks.traces, step) if options.growth else None,
+        heat=heat(ranks.traces) if options.heat else None,
         notes=tuple(notes),
     )
 
@@ -198,15 +225,21 @@ def _other_ranks(traces: Sequence[Trace], own: int, step: int) -> Ranks:
 
 def _compared(traces: Sequence[Trace]) -> Compared:
     counts = sum((np.bincount(trace.state, minlength=len(RowState)) for trace in traces), np.zeros(len(RowState), int))
-    steps = [trace.rows.step[trace.paired & (trace.state != RowState.IGNORED)] for trace in traces]
     return Compared(
-        steps=len(np.unique(np.concatenate(steps))),
+        steps=len(np.unique(np.concatenate([_compared_steps(trace) for trace in traces]))),
         records=int(counts[RowState.EQUAL] + counts[RowState.DIFFERS]),
         equal=int(counts[RowState.EQUAL]),
         differing=int(counts[RowState.DIFFERS]),
         only_in_a=int(counts[RowState.ONLY_A]),
         only_in_b=int(counts[RowState.ONLY_B]),
     )
+
+
+def _compared_steps(trace: Trace) -> NDArray[np.signedinteger[Any]]:
+    """Return the step of each pair; what a run starts from is no part of the step that the other had ended by then."""
+    chosen = trace.paired & (trace.state != RowState.IGNORED)
+    chosen[late_starts(trace)] = False
+    return trace.rows.step[chosen]
 
 
 def _environment(a: Run, b: Run) -> tuple[Difference, ...]:
@@ -221,16 +254,19 @@ def _environment(a: Run, b: Run) -> tuple[Difference, ...]:
 
 def _common_notes(a: Run, b: Run, ranks: _Ranks) -> Iterator[str]:
     yield from same_run_note(a, b)
+    yield from step_rule_note(a, b)
     yield from partner_notes(ranks.traces, ranks.lone)
+    yield from renamed_note(ranks.traces, ranks.lone)
     yield from run_notes(a, b)
     yield from unhashable_note(ranks.traces)
+    yield from algorithms_note(ranks.traces)
     yield from generator_note(ranks.idle)
 
 
 def _offset_note(trace: Trace) -> Iterator[str]:
-    offset = proposed_offset(trace.a, trace.b)
-    if offset is not None:
+    found = proposed_offset(trace.a, trace.b)
+    if found is not None:
         yield (
-            f"B's initial parameters are A's after step {offset - 1}: if B was resumed there, compare with "
-            f"--offset-b {offset}"
+            f"B's initial parameters are A's after step {found.after}: if B was resumed there, compare with "
+            f"--offset-b {found.offset}"
         )

@@ -9,14 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bisect_diverge.diff.edges import StepView
+from bisect_diverge.diff.growth import growth
+from bisect_diverge.diff.heat import COLUMNS, LINES, heat
 from bisect_diverge.diff.places import records_at
-from bisect_diverge.diff.statistics import statistics_at, tensors_at
+from bisect_diverge.diff.statistics import numbers_at, statistics_at, tensors_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bisect_diverge.diff.trace import Trace
     from bisect_diverge.model.divergence import Divergence, ElementStatistics
+    from bisect_diverge.model.findings import Growth, Heat, Numbers
     from bisect_diverge.model.record import TensorRecord
     from bisect_diverge.store.reader import Run
 
@@ -73,6 +76,18 @@ class Comparison:
     def statistics(self, i: int) -> ElementStatistics | None:
         """Return how the tensors of a row differ; None unless both are kept, of one type and one shape."""
         return self._statistics(self._number(i), i - int(self._starts[self._number(i)]))
+
+    def numbers(self, i: int) -> Numbers | None:
+        """Return more on how the tensors of a row differ; None unless both are kept, of one type and one shape."""
+        return numbers_at(*self._locate(i))
+
+    def growth(self) -> Growth | None:
+        """Return how the difference grows from step to step, which reads tensors; None when nothing differs."""
+        return None if self.first < 0 else growth(self._traces, int(self.step[self.first]))
+
+    def heat(self, columns: int = COLUMNS, lines: int = LINES) -> Heat:
+        """Return how much of which module differs in which step, in at most so many columns and lines."""
+        return heat(self._traces, columns, lines)
 
     def producers(self, i: int) -> list[int]:
         """Return the rows of the same step that a row was made from, in order."""

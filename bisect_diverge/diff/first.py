@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bisect_diverge.diff.draws import is_extra_draw
 from bisect_diverge.diff.lone import FIRST, LAST_RESORT, Lone, Reason
+from bisect_diverge.diff.places import address_at, starts_late
 from bisect_diverge.diff.trace import RowState, Trace
-from bisect_diverge.model.address import PHASE_CODE, PHASES, Phase
+from bisect_diverge.model.address import PHASES, Phase
 from bisect_diverge.model.divergence import DivergenceKind
 from bisect_diverge.model.record import Flag
 
@@ -63,11 +65,11 @@ def kind_of(trace: Trace, index: int, *, has_producer: bool) -> DivergenceKind:
         has_producer: An edge says which recorded tensor it came from.
     """
     if trace.row_a[index] < 0 or trace.row_b[index] < 0:
-        return DivergenceKind.STRUCTURE
+        return DivergenceKind.RNG if is_extra_draw(trace, index) else DivergenceKind.STRUCTURE
     phase = PHASES[trace.rows.phase[index]]
     slot = trace.tables.slots[trace.rows.slot[index]]
-    if trace.b.events["phase"][trace.row_b[index]] == PHASE_CODE[Phase.INIT]:
-        return DivergenceKind.INITIALIZATION  # a resumed B's weights, paired with A's after an update
+    if starts_late(trace, index):  # weights or generators, paired with those that the other run had by then
+        return _KINDS[address_at(trace, index).phase]
     if phase is Phase.OPTIMIZER:
         return _optimizer_kind(slot)
     if phase is Phase.FORWARD and not has_producer and is_fed_in(trace, index):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bisect_diverge.diff.keys import PARAMETER_SLOTS, codes, is_changed, parameter_names
-from bisect_diverge.diff.places import address_at, starts_resumed
+from bisect_diverge.diff.places import address_at, late_starts
 from bisect_diverge.diff.trace import RowState
 from bisect_diverge.model.address import PHASE_CODE, PHASES, Address, Phase, micro_batch_text
 
@@ -42,22 +42,73 @@ def leave_out(trace: Trace, options: DiffOptions) -> list[IdleGenerator]:
 
 
 def _leave_out_matches(trace: Trace, globs: tuple[str, ...]) -> None:
-    """Mark rows that match a glob; texts are put together from what stands before and behind the step."""
-    pattern = re.compile("|".join(fnmatch.translate(glob) for glob in globs))
+    """Mark rows that match a glob; texts are put together from what stands before and behind the step.
+
+    Most globs cannot tell steps apart, so they are matched once for all rows that differ in their step alone.
+    """
+    pattern = _pattern(globs)
     by_fqn = np.array([bool(pattern.match(fqn)) for _, fqn in trace.tables.places], np.bool_)
     hit = by_fqn[trace.rows.place]
     rest = np.flatnonzero(~hit)
     rows = trace.rows.take(rest)
     parts = rows.micro_batch, rows.phase, rows.place, rows.call, rows.slot
-    _, first, number = np.unique(codes(parts, parts)[0], return_index=True, return_inverse=True)
+    code, _ = codes(parts, tuple(part[:0] for part in parts))
+    _, first, number = np.unique(code, return_index=True, return_inverse=True)
     behind = [_behind_the_step(trace, rows, at) for at in first.tolist()]
-    matches = pattern.match
-    pairs = zip(rows.step.tolist(), number.tolist(), strict=True)
-    hit[rest] = [matches(f"r{trace.rank}/{step}{behind[n]}") is not None for step, n in pairs]
-    for at in np.flatnonzero(~hit).tolist() if trace.offset_b else ():
-        if starts_resumed(trace, at):
-            hit[at] = matches(str(address_at(trace, at))) is not None
+    of_any_step = tuple(glob for glob in globs if not _tells_steps_apart(glob))
+    of_some = tuple(glob for glob in globs if _tells_steps_apart(glob))
+    if of_any_step:
+        matches = _pattern(of_any_step).match
+        hit[rest] = np.array([matches(f"r{trace.rank}/0{text}") is not None for text in behind], np.bool_)[number]
+    for glob in of_some:
+        hit[rest] |= _matches_by_step(glob, trace.rank, rows.step, behind, number)
+    for at in late_starts(trace).tolist():
+        hit[at] = pattern.match(str(address_at(trace, at))) is not None
     trace.state[hit] = RowState.IGNORED
+
+
+def _pattern(globs: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(fnmatch.translate(glob) for glob in globs))
+
+
+def _tells_steps_apart(glob: str) -> bool:
+    """Return whether a glob may match the addresses of one step and not those of another.
+
+    In ``r0/12/...`` only text between two stars that is digits, or digits next to a slash, can lie on the step:
+    if there is none, a star covers the step whatever it is. Single-character wildcards are not looked into.
+    """
+    return "?" in glob or "[" in glob or any(_ON_A_STEP.fullmatch(text) for text in glob.split("*"))
+
+
+_ON_A_STEP = re.compile(r"(?:.*/)?\d+(?:/.*)?", re.DOTALL)
+
+
+def _matches_by_step(
+    glob: str, rank: int, step: NDArray[np.int64], behind: list[str], number: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return which rows match a glob that names steps.
+
+    Args:
+        glob: The glob.
+        rank: Rank of the rows.
+        step: Their steps.
+        behind: Texts that follow the step in an address.
+        number: Which of them each row has.
+    """
+    of_rank, _, rest = glob.partition("/")
+    of_step, _, of_rest = rest.partition("/")
+    steps, place = np.unique(step, return_inverse=True)
+    whole = all(part.count("[") == part.count("]") for part in (of_rank, of_step))
+    if of_rest and whole and not set("*?!") & set(of_rank + of_step):
+        # No wildcard before the second slash can stand for a slash, so each part is matched by itself.
+        if not fnmatch.fnmatchcase(f"r{rank}", of_rank):
+            return np.zeros(len(step), np.bool_)
+        by_step = np.array([fnmatch.fnmatchcase(str(at), of_step) for at in steps.tolist()], np.bool_)
+        by_rest = np.array([fnmatch.fnmatchcase(text[1:], of_rest) for text in behind], np.bool_)
+        return np.asarray(by_step[place] & by_rest[number])
+    matches = re.compile(fnmatch.translate(glob)).match
+    pairs = zip(step.tolist(), number.tolist(), strict=True)
+    return np.array([matches(f"r{rank}/{at}{behind[n]}") is not None for at, n in pairs], np.bool_)
 
 
 def _behind_the_step(trace: Trace, rows: Columns, at: int) -> str:

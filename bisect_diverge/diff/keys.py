@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 PARAMETER_SLOTS = ("param", "buffer")
 """Slots of parameters and buffers; in phase ``forward`` of those that were changed outside of an update."""
 
+Part = NDArray[np.signedinteger[Any]]
+"""One part of the addresses of rows: int32 where that is wide enough, as there may be millions of rows."""
+
 _CODE_LIMIT = 1 << 62
 
 _Entry = TypeVar("_Entry", tuple[str, str], str)
@@ -55,27 +58,27 @@ class Tables:
 class Columns:
     """What says where a row stands, one array per part, all of the same length, in execution order."""
 
-    step: NDArray[np.int64]
+    step: Part
     """Step in A's numbering."""
-    micro_batch: NDArray[np.int64]
+    micro_batch: Part
     """Code of the micro-batch."""
-    phase: NDArray[np.int64]
+    phase: Part
     """Code of the phase."""
-    place: NDArray[np.int64]
+    place: Part
     """Place number."""
-    call: NDArray[np.int64]
+    call: Part
     """Call."""
-    slot: NDArray[np.int64]
+    slot: Part
     """Slot number."""
 
     def __len__(self) -> int:
         return len(self.step)
 
-    def parts(self) -> tuple[NDArray[np.int64], ...]:
+    def parts(self) -> tuple[Part, ...]:
         """Return the arrays whose values make up a row's address."""
         return self.step, self.micro_batch, self.phase, self.place, self.call, self.slot
 
-    def with_call(self, call: NDArray[np.int64]) -> Columns:
+    def with_call(self, call: Part) -> Columns:
         """Return the same rows with other call numbers."""
         return replace(self, call=call)
 
@@ -123,12 +126,12 @@ def columns(file: RunFile, place: NDArray[np.int64], slot: NDArray[np.int64], of
     """
     events = file.events
     return Columns(
-        step=events["step"].astype(np.int64) + offset,
-        micro_batch=events["micro_batch"].astype(np.int64),
-        phase=events["phase"].astype(np.int64),
-        place=place[events["name"]],
+        step=events["step"].astype(np.int64) + offset if offset else np.ascontiguousarray(events["step"]),
+        micro_batch=np.ascontiguousarray(events["micro_batch"]),
+        phase=events["phase"].astype(np.int32),
+        place=place.astype(np.int32)[events["name"]],
         call=events["call"].astype(np.int64),
-        slot=slot[events["slot"]],
+        slot=slot.astype(np.int32)[events["slot"]],
     )
 
 
@@ -159,17 +162,15 @@ def parameter_names(place: tuple[str, str], known: set[tuple[str, str]]) -> list
     return [name for name in known if name[1] == fqn]
 
 
-def codes(
-    a: Sequence[NDArray[np.int64]], b: Sequence[NDArray[np.int64]]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def codes(a: Sequence[Part], b: Sequence[Part]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return one integer per row that is equal exactly where all parts are equal, in either run.
 
     The parts are digits of a mixed-radix number; when it would exceed 62 bits, the codes so far are replaced
     by their ranks, which keeps the result exact where a hash would not be.
 
     Args:
-        a: Parts of A's rows, int64[n] each.
-        b: The same parts of B's rows, int64[m] each.
+        a: Parts of A's rows, integers[n] each.
+        b: The same parts of B's rows, integers[m] each.
     """
     split = len(a[0])
     code = np.zeros(split + len(b[0]), np.int64)

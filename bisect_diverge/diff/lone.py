@@ -46,7 +46,7 @@ class Reason(IntEnum):
     FILTERED = 7
     """Not asked for in the other run (``--modules``)."""
     BEYOND = 8
-    """Before the first or after the last step that the other run recorded."""
+    """Before the first or after the last step that the other run recorded, or weights a later window begins with."""
 
 
 FIRST = (Reason.TRAINING,)
@@ -54,7 +54,9 @@ FIRST = (Reason.TRAINING,)
 LAST_RESORT = (Reason.NO_PASS, Reason.EVALUATION, Reason.RECOMPUTE, Reason.WRAPPER, Reason.INSIDE)
 """Reasons with which it can where nothing else differs."""
 
-_RNG, _RECOMPUTE, _OPTIMIZER = (PHASE_CODE[phase] for phase in (Phase.RNG, Phase.RECOMPUTE, Phase.OPTIMIZER))
+_RNG, _RECOMPUTE, _OPTIMIZER, _INIT = (
+    PHASE_CODE[phase] for phase in (Phase.RNG, Phase.RECOMPUTE, Phase.OPTIMIZER, Phase.INIT)
+)
 _BY_MODULE = [PHASE_CODE[phase] for phase in (Phase.INIT, Phase.FORWARD, Phase.BACKWARD, Phase.RECOMPUTE)]
 """Phases of which ``--modules`` chooses the rows, beside those of parameters in an update."""
 _BY_PARAMETER = ("param", "buffer", "grad", "state")
@@ -122,6 +124,10 @@ def lone_rows(trace: Trace, reach_a: Reach, reach_b: Reach) -> Lone:
     far = np.iinfo(np.int64).max
     end = np.array([far if r.end is None else r.end for r in (reach_a, reach_b)])[other]
     reason[(rows.step < begin) | (rows.step >= end)] = Reason.BEYOND
+    # A window of steps begins with the weights, which a run that began earlier recorded with an update before it.
+    windows = [bool((file.record.options.steps or (0, None))[0]) for file in (trace.b, trace.a)]
+    own = np.where(windows, [reach_b.begin, reach_a.begin], -1)[other]
+    reason[(rows.phase == _INIT) & (own >= 0) & (rows.step >= own)] = Reason.BEYOND
     return Lone(index, reason)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from bisect_diverge.diff.ignored import IdleGenerator
 from bisect_diverge.diff.lone import Lone, Reach, Reason
 from bisect_diverge.diff.places import address_at
+from bisect_diverge.model.elements import BYTES
 from bisect_diverge.model.record import Flag
 from bisect_diverge.model.run import State
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bisect_diverge.diff.trace import Trace
+    from bisect_diverge.model.divergence import ElementStatistics
     from bisect_diverge.store.reader import Run, RunFile
 
 STRANGERS = 10
@@ -23,7 +26,7 @@ STRANGERS = 10
 _EXCUSED = (Reason.BEYOND, Reason.FILTERED, Reason.OPAQUE, Reason.RECOMPUTE, Reason.EVALUATION)
 """Reasons for which a record may lack a partner in two runs of one program."""
 
-_WHY = {
+WHY = {
     Reason.TRAINING: "in training passes",
     Reason.NO_PASS: "outside of passes (batches, settings, optimizer state, initial values)",
     Reason.EVALUATION: "in passes without grad or in evaluation mode",
@@ -38,7 +41,7 @@ _WHY = {
 
 def partner_notes(traces: Sequence[Trace], lone: Sequence[Lone]) -> Iterator[str]:
     """Return a sentence for each reason for which records have no partner."""
-    for reason, why in _WHY.items():
+    for reason, why in WHY.items():
         found = [(trace, rows.among((reason,))) for trace, rows in zip(traces, lone, strict=True)]
         count = sum(len(at) for _, at in found)
         if count:
@@ -67,6 +70,26 @@ def same_run_note(a: Run, b: Run) -> Iterator[str]:
     """Return a sentence where a run is compared with itself."""
     if a.first.path.resolve() == b.first.path.resolve():
         yield "A and B are the same recording: it was compared with itself"
+
+
+def step_rule_note(a: Run, b: Run) -> Iterator[str]:
+    """Return a sentence where steps of the two runs are not the same thing."""
+    rules = [run.first.record.options.step_on for run in (a, b)]
+    if rules[0] is not rules[1]:
+        yield (
+            f"steps of A end with --step-on {rules[0]}, those of B with --step-on {rules[1]}: a step of one need not "
+            "be that step of the other; record both with the same rule"
+        )
+
+
+def damage_note(trace: Trace, statistics: ElementStatistics | None) -> Iterator[str]:
+    """Return a sentence where digests differ and what was kept does not, which no two whole recordings can show."""
+    if statistics is not None and not statistics.differing and statistics.dtype != BYTES.name:
+        paths = " and ".join(shlex.join(["bd", "check", str(file.path)]) for file in (trace.a, trace.b))
+        yield (
+            "the digests of the first divergence differ, but not the elements that were kept: one of the recordings is "
+            f"damaged; {paths} tell which"
+        )
 
 
 def generator_note(idle: Sequence[IdleGenerator]) -> Iterator[str]:
@@ -102,6 +125,17 @@ def unhashable_note(traces: Sequence[Trace]) -> Iterator[str]:
     if count:
         holds = "holds a tensor" if count == 1 else "hold tensors"
         yield f"{_records(count)} {holds} without readable bytes: that they are equal is not known"
+
+
+def algorithms_note(traces: Sequence[Trace]) -> Iterator[str]:
+    """Return a sentence where digests of a host and of an accelerator stand against each other."""
+    count = sum(trace.not_comparable for trace in traces)
+    if count:
+        was, their = ("was", "its digests were") if count == 1 else ("were", "their digests were")
+        yield (
+            f"{_records(count)} {was} not compared: {their} made by different algorithms (host and accelerator), and "
+            "neither run kept the bytes; record one of them with --capture full"
+        )
 
 
 def _ending(file: RunFile) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +14,25 @@ if TYPE_CHECKING:
     from bisect_diverge.store.reader import RunFile
 
 
-def proposed_offset(a: RunFile, b: RunFile) -> int | None:
-    """Return the offset with which B's initial parameters are A's after an update; None where there is none.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposedOffset:
+    """Where B seems to go on from A."""
 
-    An offset of k says that B goes on where A stood at the beginning of its step k. The latest fitting k is
-    returned, and only if all parameters that both name are equal there.
+    after: int
+    """A's step after whose update A had what B begins with."""
+    offset: int
+    """What makes B's steps A's."""
+
+
+def proposed_offset(a: RunFile, b: RunFile) -> ProposedOffset | None:
+    """Return the offset with which B's first parameters are A's after an update; None where there is none.
+
+    B's first parameters are those of the first step that it recorded: 0, or the begin of a window. The latest fitting
+    step of A is returned, and only if all parameters that both name are equal there.
     """
-    initial = {fqn: digest for fqn, _, digest in _parameters(b, Phase.INIT)}
+    parameters = _parameters(b, Phase.INIT)
+    begin = min((step for _, step, _ in parameters), default=0)
+    initial = {fqn: digest for fqn, step, digest in parameters if step == begin}
     steps: dict[str, set[int]] = {}
     for fqn, step, digest in _parameters(a, Phase.OPTIMIZER):
         wanted = initial.get(fqn, initial.get(fqn.partition(".")[2]))
@@ -28,7 +41,9 @@ def proposed_offset(a: RunFile, b: RunFile) -> int | None:
             if wanted == digest:
                 fitting.add(step)
     common = set.intersection(*steps.values()) if steps else set()
-    return max(common) + 1 if common else None
+    if not common or max(common) + 1 == begin:
+        return None
+    return ProposedOffset(after=max(common), offset=max(common) + 1 - begin)
 
 
 def _parameters(file: RunFile, phase: Phase) -> list[tuple[str, int, bytes]]:

@@ -17,6 +17,10 @@ class DiffOptions:
     """B's step k is A's step k + offset_b, for a B that was resumed from a checkpoint."""
     renamed: tuple[tuple[str, str], ...] = ()
     """Pairs (name in A, name in B) of a root, an FQN or ``root:fqn``; what lies below moves with it."""
+    growth: bool = False
+    """Say how the difference grows from step to step; reads tensors."""
+    heat: bool = False
+    """Count what differs for each module and step."""
 
 
 def rename(root: str, fqn: str, renamed: tuple[tuple[str, str], ...]) -> tuple[str, str]:

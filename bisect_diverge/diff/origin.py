@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bisect_diverge.diff.draws import is_extra_draw, latest_states, same_states
 from bisect_diverge.diff.edges import (
     Indices,
     Role,
@@ -26,7 +27,7 @@ from bisect_diverge.diff.edges import (
 from bisect_diverge.diff.first import is_fed_in
 from bisect_diverge.diff.keys import PARAMETER_SLOTS, parameter_names
 from bisect_diverge.diff.lone import called_parents
-from bisect_diverge.diff.places import address_at, starts_resumed
+from bisect_diverge.diff.places import address_at, starts_late
 from bisect_diverge.diff.trace import RowState, Trace
 from bisect_diverge.model.address import PHASE_CODE, PHASES, Phase
 
@@ -89,16 +90,33 @@ class Judge:
     def judge(self, row: int) -> Origin:
         """Return whether a difference begins at a row of the step."""
         if not self.view.paired[row]:
-            return Origin(None, "it has no counterpart in the other run that could be compared")
-        phase = PHASES[self.view.rows.phase[row]]
-        if starts_resumed(self.trace, int(self.view.index[row])):
-            return self._resumed(row)
-        if phase is Phase.RNG:
-            return self._generator(row)
-        if phase in _BEGINNINGS:
-            return Origin(True, _BEGINNINGS[phase])
+            return self._alone(row)
+        found = self._beginning(row)
+        if found is not None:
+            return found
         decide = _BY_ROLE.get(Role(self.view.role[row]))
         return decide(self, row) if decide else Origin(True, "it is a setting, nothing recorded goes into it")
+
+    def _alone(self, row: int) -> Origin:
+        if is_extra_draw(self.trace, int(self.view.index[row])):
+            return self._extra_draw(row)
+        return Origin(None, "it has no counterpart in the other run that could be compared")
+
+    def _beginning(self, row: int) -> Origin | None:
+        """Judge a row that nothing of this step goes into; None: something may."""
+        phase = PHASES[self.view.rows.phase[row]]
+        late = starts_late(self.trace, int(self.view.index[row]))
+        if late:
+            return self._going_on(row, late)
+        if phase is Phase.RNG:
+            return self._generator(row)
+        if phase is Phase.INIT and self._is_window("A"):
+            return Origin(None, _MID_RUN.format("the"))
+        return Origin(True, _BEGINNINGS[phase]) if phase in _BEGINNINGS else None
+
+    def _is_window(self, side: str) -> bool:
+        steps = (self.trace.a if side == "A" else self.trace.b).record.options.steps
+        return steps is not None and steps[0] > 0
 
     def origins(self) -> Origins:
         """Return every origin of the step, in order."""
@@ -122,10 +140,22 @@ class Judge:
     # -- what went into a row, by its role
     # ---------------------------------------------------------------------
 
-    def _resumed(self, row: int) -> Origin:
-        left = f"B starts from another value than A's step {self.view.rows.step[row]} left"
-        is_generator = self.view.rows.phase[row] == _RNG_CODE
-        return Origin(True, f"{left}: the checkpoint did not restore that generator" if is_generator else left)
+    def _going_on(self, row: int, late: str) -> Origin:
+        """Judge what one run starts from where the other was under way: resumed there, or recorded from there on."""
+        if self._is_window(late):
+            return Origin(None, _MID_RUN.format(f"{late}'s"))
+        other = "B" if late == "A" else "A"
+        address = address_at(self.trace, int(self.view.index[row]))
+        left = f"{late} starts from another value than {other}'s step {self._step_left(row, other)} left"
+        return Origin(
+            True, f"{left}: the checkpoint did not restore that generator" if address.phase is Phase.RNG else left
+        )
+
+    def _step_left(self, row: int, side: str) -> int:
+        index = int(self.view.index[row])
+        if side == "A":
+            return int(self.trace.a.events["step"][self.trace.row_a[index]])
+        return int(self.trace.b.events["step"][self.trace.row_b[index]])
 
     def _generator(self, row: int) -> Origin:
         trace, index = self.trace, int(self.view.index[row])
@@ -141,6 +171,21 @@ class Judge:
         if not trace.same[before[-1]]:
             return Origin(False, f"its state differed before: {address_at(trace, int(before[-1]))}")
         return Origin(True, "its state before is equal: it was seeded or drawn from differently since")
+
+    def _extra_draw(self, row: int) -> Origin:
+        side = "A" if self.trace.row_a[self.view.index[row]] >= 0 else "B"
+        spoilt = self._spoilt_state(row)
+        if spoilt is not None:
+            return Origin(False, f"the state before differed already: {spoilt}")
+        return Origin(True, f"only {side} draws there: the state before is equal")
+
+    def _spoilt_state(self, row: int) -> Address | None:
+        """Return where the state of the generator of a row was seen to differ before; None: it did not."""
+        index = int(self.view.index[row])
+        before = latest_states(self.trace, index, int(self.view.rows.slot[row]))
+        if before is None or same_states(self.trace, before):
+            return None
+        return address_at(self.trace, max(before))
 
     def _output(self, row: int) -> Origin:
         inputs = call_inputs(self.view, row)
@@ -284,6 +329,9 @@ class Judge:
         spoilt = self._first_bad(inputs)
         if spoilt is not None:
             return Origin(False, f"an input of its module differs: {self._address(spoilt)}")
+        name = self.trace.tables.places[self.view.rows.place[row]]
+        if self._parameter_before(name, row, self._equal.get(name, True)) is False:
+            return Origin(False, "it differed already before that step's passes")
         if not self.view.paired[inputs].all():
             return Origin(None, "only one run has all calls of its module in that step")
         return Origin(True, f"all inputs of its module in that step {_EQUAL}")
@@ -338,9 +386,10 @@ class Judge:
         drawn = members[1:][view.rows.phase[members[1:]] == _RNG_CODE]
         slots, first = np.unique(view.rows.slot[drawn], return_index=True)
         for slot, draw in zip(slots.tolist(), drawn[first].tolist(), strict=True):
-            earlier = np.flatnonzero((view.rows.phase[:draw] == _RNG_CODE) & (view.rows.slot[:draw] == slot))
-            if len(earlier) and self._first_bad(earlier[-1:]) is not None:
-                return Origin(False, f"it draws from {self.trace.tables.slots[slot]}, whose state differed before")
+            spoilt = self._spoilt_state(draw)
+            if spoilt is not None:
+                name = self.trace.tables.slots[slot]
+                return Origin(False, f"it draws from {name}, whose state differed before: {spoilt}")
         return None
 
     @cached_property
@@ -414,6 +463,8 @@ class Judge:
         root, fqn = self.trace.tables.places[self.view.rows.place[row]]
         return f"{root}:{fqn}#{self.view.rows.call[row]}"
 
+
+_MID_RUN = "{} recording begins in mid-run (--steps): what came before is not in it"
 
 _BEGINNINGS = {
     Phase.INIT: "nothing is recorded before the initial values",

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from bisect_diverge.model.address import PHASE_CODE, Phase
 from bisect_diverge.model.divergence import Place, Side, Sides
 from bisect_diverge.model.elements import BY_NAME, Kind, shape_text
 from bisect_diverge.model.record import Flag, TensorRecord
@@ -14,25 +18,42 @@ if TYPE_CHECKING:
     from bisect_diverge.model.address import Address
     from bisect_diverge.store.reader import RunFile
 
+_INIT = PHASE_CODE[Phase.INIT]
+
 LONGEST_TEXT = 60
 """Characters of a recorded text that are shown."""
 
 
-def starts_resumed(trace: Trace, i: int) -> bool:
-    """Return whether a row is what a resumed B starts from, paired with what A's step before left."""
+def late_starts(trace: Trace) -> NDArray[np.int64]:
+    """Return the rows of the trace for which `starts_late` names a run, in order."""
+    paired = np.flatnonzero(trace.paired)
+    of_a, of_b = trace.row_a[paired], trace.row_b[paired]
+    other = trace.a.events["phase"][of_a] != trace.b.events["phase"][of_b]
+    other |= trace.a.events["step"][of_a].astype(np.int64) != trace.b.events["step"][of_b].astype(np.int64) + (
+        trace.offset_b
+    )
+    return np.asarray(paired[other])
+
+
+def starts_late(trace: Trace, i: int) -> str:
+    """Return which run, A or B, starts from a row that is paired with what the other had by then; empty: none."""
     row_a, row_b = int(trace.row_a[i]), int(trace.row_b[i])
-    if not trace.offset_b or row_a < 0 or row_b < 0:
-        return False
-    return bool(trace.b.events["step"][row_b] + trace.offset_b != trace.a.events["step"][row_a])
+    if row_a < 0 or row_b < 0:
+        return ""
+    of_a, of_b = trace.a.events[row_a], trace.b.events[row_b]
+    later = int(of_b["step"]) + trace.offset_b - int(of_a["step"])
+    if not later and of_a["phase"] == of_b["phase"]:
+        return ""
+    return "B" if later > 0 or (not later and of_b["phase"] == _INIT) else "A"
 
 
 def address_at(trace: Trace, i: int) -> Address:
     """Return the address of a row of the trace: as A has it, or as B has it, in A's steps, where only B does.
 
-    What a resumed B starts from has B's address, at the step at which it goes on.
+    What a run starts from, where the other was under way, has the address that it has in that run.
     """
     row_a, row_b = int(trace.row_a[i]), int(trace.row_b[i])
-    if row_a >= 0 and not starts_resumed(trace, i):
+    if row_a >= 0 and starts_late(trace, i) != "B":
         return trace.a.address(row_a)
     of_b = trace.b.address(row_b)
     return replace(of_b, step=of_b.step + trace.offset_b)
@@ -51,9 +72,9 @@ def place_at(trace: Trace, i: int) -> Place:
     """Return a row of the trace as a place of the result."""
     of_a, of_b = records_at(trace, i)
     side = Side.BOTH if of_a and of_b else Side.A if of_a else Side.B
-    record = of_a or of_b
+    record = of_b if starts_late(trace, i) == "B" else of_a or of_b
     assert record is not None
-    other = of_b.module_type if of_b else record.module_type
+    other = of_b.module_type if of_b and not starts_late(trace, i) else record.module_type
     return Place(
         address=address_at(trace, i),
         side=side,

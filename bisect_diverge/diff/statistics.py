@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from bisect_diverge.model.address import PHASE_CODE, Phase
+from bisect_diverge.model.address import PHASES, Phase
 from bisect_diverge.model.divergence import ElementStatistics, LoneNan
 from bisect_diverge.model.elements import ELEMENT_TYPES
+from bisect_diverge.model.findings import Extent, Layout, Numbers, UlpBucket
 from bisect_diverge.model.record import Flag
 
 if TYPE_CHECKING:
@@ -38,6 +39,59 @@ def statistics_at(trace: Trace, index: int, *, computed: bool = True) -> Element
         index: Place in it.
         computed: A kernel made them: no batch, and nothing else that was fed in.
     """
+    both = comparable_tensors(trace, index)
+    if both is None:
+        return None
+    phase, slot = PHASES[trace.rows.phase[index]], trace.tables.slots[trace.rows.slot[index]]
+    products = phase not in (Phase.INIT, Phase.OPTIMIZER) or slot == "grad"
+    return element_statistics(*both, computed=computed and phase is not Phase.DATA, products=products)
+
+
+def numbers_at(trace: Trace, index: int) -> Numbers | None:
+    """Return more on how the tensors of a row differ; None unless both are kept, of one type and one shape."""
+    both = comparable_tensors(trace, index)
+    if both is None:
+        return None
+    from bisect_diverge.numerics.elementwise import elementwise
+
+    found = elementwise(*both)
+    extent = found.extent
+    return Numbers(
+        extent=Extent(layout=Layout(extent.layout.value), axis=extent.axis, index=extent.index, touched=extent.touched),
+        ulp_percentiles=found.ulp_percentiles,
+        ulp_histogram=tuple(UlpBucket(bucket.low, bucket.high, bucket.count) for bucket in found.ulp_histogram),
+        no_distance=found.no_distance,
+        nan_appearing=found.nan_appearing,
+        nan_vanishing=found.nan_vanishing,
+        inf_appearing=found.inf_appearing,
+        inf_vanishing=found.inf_vanishing,
+        sign_flips=found.sign_flips,
+    )
+
+
+def cast_at(trace: Trace, index: int) -> str:
+    """Return how the values of a row go together where the types differ; empty: by no cast, or not known."""
+    if not trace.paired[index]:
+        return ""
+    event_a, event_b = trace.a.events[trace.row_a[index]], trace.b.events[trace.row_b[index]]
+    alike = trace.a.shapes[event_a["shape"]] == trace.b.shapes[event_b["shape"]]
+    names = [ELEMENT_TYPES[event["dtype"]].name for event in (event_a, event_b)]
+    a, b = tensors_at(trace, index) if alike and names[0] != names[1] else (None, None)
+    if a is None or b is None:
+        return ""
+    from bisect_diverge.numerics.cast import cast_between
+
+    return _CASTS.get(cast_between(a, names[0], b, names[1]), "")
+
+
+_CASTS = {
+    "same": "the same values in another type",
+    "rounded": "the same values, rounded to the shorter type",
+}
+
+
+def comparable_tensors(trace: Trace, index: int) -> tuple[Tensor, Tensor, str] | None:
+    """Return both tensors of a row and their type; None unless both are kept, of one type and one shape."""
     row_a, row_b = int(trace.row_a[index]), int(trace.row_b[index])
     if row_a < 0 or row_b < 0:
         return None
@@ -49,11 +103,12 @@ def statistics_at(trace: Trace, index: int, *, computed: bool = True) -> Element
     tensor_a, tensor_b = tensors_at(trace, index)
     if tensor_a is None or tensor_b is None:
         return None
-    computed = computed and event_a["phase"] != PHASE_CODE[Phase.DATA]
-    return element_statistics(tensor_a, tensor_b, ELEMENT_TYPES[event_a["dtype"]].name, computed=computed)
+    return tensor_a, tensor_b, ELEMENT_TYPES[event_a["dtype"]].name
 
 
-def element_statistics(a: Tensor, b: Tensor, dtype: str, *, computed: bool = True) -> ElementStatistics:
+def element_statistics(
+    a: Tensor, b: Tensor, dtype: str, *, computed: bool = True, products: bool = True
+) -> ElementStatistics:
     """Return how two tensors of one type and shape differ.
 
     Args:
@@ -61,12 +116,13 @@ def element_statistics(a: Tensor, b: Tensor, dtype: str, *, computed: bool = Tru
         b: The same type and shape.
         dtype: Name of their element type.
         computed: A kernel made them, so that rounding may explain the difference.
+        products: They may be sums of products, so that arithmetic in a shorter type may.
     """
     from bisect_diverge.numerics.signature import hint
     from bisect_diverge.numerics.summary import gap, lone_nan
 
     found = gap(a, b, dtype)
-    looks = hint(a, b, dtype, computed=computed)
+    looks = hint(a, b, dtype, computed=computed, products=products)
     nan = lone_nan(a, b, dtype)
     return ElementStatistics(
         dtype=dtype,

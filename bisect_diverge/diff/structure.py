@@ -1,4 +1,4 @@
-"""What one run does and the other does not, in a sentence: an update, a micro-batch, a step, a changed parameter."""
+"""What one run does and the other does not, in a sentence: an update, a micro-batch, a draw, a changed parameter."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bisect_diverge.diff.draws import is_extra_draw
 from bisect_diverge.diff.keys import PARAMETER_SLOTS, is_call
 from bisect_diverge.diff.places import address_at
 from bisect_diverge.model.address import NO_PASS, PHASE_CODE, Phase
@@ -74,6 +75,14 @@ def _changed(lone: _Lone) -> str:
     return f"only {lone.has} changed {address.fqn} outside of an update"
 
 
+def _draw(lone: _Lone) -> str:
+    if not is_extra_draw(lone.trace, lone.index):
+        return ""
+    address = lone.address
+    inside = f"{address.root}:{address.fqn}" if address.fqn else address.root
+    return f"only {lone.has} draws from {address.slot} in {inside}"
+
+
 def _update(lone: _Lone) -> str:
     if lone.address.phase is not Phase.OPTIMIZER:
         return ""
@@ -134,4 +143,4 @@ _MOVED = {
 }
 """Run that has the micro-batch to what that says."""
 
-_RULES: tuple[Callable[[_Lone], str], ...] = (_step, _changed, _update, _micro_batch)
+_RULES: tuple[Callable[[_Lone], str], ...] = (_step, _changed, _draw, _update, _micro_batch)

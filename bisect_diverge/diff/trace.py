@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bisect_diverge.diff.align import merged, partners, same_order, start_of, start_partners
+from bisect_diverge.diff.algorithms import compare_unlike
+from bisect_diverge.diff.align import merged, partners, same_order
 from bisect_diverge.diff.calls import align_calls
 from bisect_diverge.diff.keys import Columns, Tables, columns, common_tables
+from bisect_diverge.diff.starts import Begins, first_states, with_starts
 
 if TYPE_CHECKING:
     from bisect_diverge.diff.options import DiffOptions
@@ -26,7 +28,7 @@ class RowState(IntEnum):
     ONLY_A = 2
     ONLY_B = 3
     IGNORED = 4
-    """Not compared: before ``--from``, matched by ``--ignore``, or of a generator nobody draws from."""
+    """Not compared: before ``--from``, matched by ``--ignore``, of a generator nobody draws from, or digests unlike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,8 @@ class Trace:
     """Both runs have the row, with the same digest."""
     state: NDArray[np.uint8]
     """`RowState`; changed in place while the comparison leaves rows out."""
+    not_comparable: int = 0
+    """Pairs whose digests were made by different algorithms, and of which neither run has kept the bytes."""
 
     def __len__(self) -> int:
         return len(self.row_a)
@@ -69,12 +73,14 @@ def build_trace(rank: int, a: RunFile, b: RunFile, options: DiffOptions) -> Trac
     of_a = columns(a, tables.place_a, tables.slot_a)
     of_b = columns(b, tables.place_b, tables.slot_b, options.offset_b)
     if same_order(of_a, of_b):
+        of_b = of_a  # the room of the other is needed for the digests
         row_a = np.arange(len(of_a), dtype=np.int64)
         row_b, rows = row_a, of_a
         same = _same_digests(a, b)
     else:
         of_b = align_calls(a, b, tables, of_a, of_b)
-        partner = _resumed(of_a, of_b, tables, options.offset_b) if options.offset_b > 0 else partners(of_a, of_b)
+        begins = Begins(window_a=_is_window(a), window_b=_is_window(b), offset_b=options.offset_b)
+        partner = with_starts(of_a, of_b, tables, _by_address(of_a, of_b, begins), begins)
         row_a, row_b = merged(partner, len(of_b))
         rows = _along(row_a, row_b, of_a, of_b)
         same = np.zeros(len(row_a), np.bool_)
@@ -83,6 +89,10 @@ def build_trace(rank: int, a: RunFile, b: RunFile, options: DiffOptions) -> Trac
     state = np.where(same, RowState.EQUAL, RowState.DIFFERS).astype(np.uint8)
     state[row_b < 0] = RowState.ONLY_A
     state[row_a < 0] = RowState.ONLY_B
+    unlike = compare_unlike(a, b, row_a, row_b)
+    same[unlike.index] = unlike.same
+    state[unlike.index] = np.where(unlike.same, RowState.EQUAL, RowState.DIFFERS)
+    state[unlike.index[~unlike.known]] = RowState.IGNORED
     return Trace(
         rank=rank,
         a=a,
@@ -94,6 +104,7 @@ def build_trace(rank: int, a: RunFile, b: RunFile, options: DiffOptions) -> Trac
         rows=rows,
         same=same,
         state=state,
+        not_comparable=int(np.count_nonzero(~unlike.known)),
     )
 
 
@@ -110,14 +121,20 @@ def _same_digests(
     return same
 
 
-def _resumed(of_a: Columns, of_b: Columns, tables: Tables, offset: int) -> NDArray[np.int64]:
-    """Return partners where B was resumed: what it started from is compared with A's state at that point."""
-    going_on = np.flatnonzero(~start_of(of_b))
-    partner = partners(of_a, of_b.take(going_on))
-    partner = np.where(partner >= 0, going_on[partner] if len(going_on) else -1, -1)
-    for row_a, row_b in start_partners(of_a, of_b, tables, offset):
-        partner[row_a] = row_b
-    return partner
+def _is_window(file: RunFile) -> bool:
+    steps = file.record.options.steps
+    return steps is not None and steps[0] > 0
+
+
+def _by_address(of_a: Columns, of_b: Columns, begins: Begins) -> NDArray[np.int64]:
+    """Return B's row for each of A's; the generators that a resumed run starts from have those of updates before it."""
+    in_a = np.flatnonzero(~first_states(of_a)) if begins.offset_b < 0 else np.arange(len(of_a))
+    in_b = np.flatnonzero(~first_states(of_b)) if begins.offset_b > 0 else np.arange(len(of_b))
+    out = np.full(len(of_a), -1, np.int64)
+    if len(in_b):
+        found = partners(of_a.take(in_a), of_b.take(in_b))
+        out[in_a] = np.where(found >= 0, in_b[found], -1)
+    return out
 
 
 def _along(row_a: NDArray[np.int64], row_b: NDArray[np.int64], of_a: Columns, of_b: Columns) -> Columns:

@@ -3,6 +3,7 @@
 import fnmatch
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -12,8 +13,10 @@ from bisect_diverge.errors import UsageError
 from bisect_diverge.model.address import Address
 from bisect_diverge.model.divergence import DivergenceKind, Side, Verdict
 from bisect_diverge.model.record import Flag
-from bisect_diverge.model.run import RecordOptions, RunRecord, State
+from bisect_diverge.model.run import RecordOptions, RunRecord, State, StepOn
+from bisect_diverge.report.divergence_text import divergence_text
 from bisect_diverge.store.reader import Run
+from bisect_diverge.store.schema import rank_path
 from tests.helpers.compare import compare_rows, first_address
 from tests.helpers.runs import Row, training_rows, write_run
 
@@ -225,6 +228,18 @@ def test_a_change_of_dtype_with_the_same_bytes_differs(tmp_path: Path):
     assert first_address(result) == address
 
 
+def test_the_same_values_in_another_type_are_said_to_be_so(tmp_path: Path):
+    """A tensor that one run casts is told from one that is another."""
+    address = "r0/0/0/forward/model:#0:output.0"
+    values = np.array([1.5, 1 / 3, 2.0], np.float32)
+    found = compare_rows(tmp_path, [(address, values)], [(address, values.astype("<f2"))]).divergence
+
+    assert found.cast == "the same values, rounded to the shorter type"
+    assert found.types is not None
+    assert found.to_json()["cast"] == found.cast
+    assert f"types differ; {found.cast}" in " ".join(divergence_text(found, "a", "b").split())
+
+
 def test_a_missing_gradient_is_not_a_gradient_of_zeros(tmp_path: Path):
     """None and zeros are told apart."""
     address = "r0/0/-/optimizer/opt:w#0:grad"
@@ -314,7 +329,20 @@ def test_a_first_step_behind_the_last_leaves_nothing(tmp_path: Path):
     assert divergence.notes[0] == "--from 9 leaves nothing to compare: the last step that both have is 2"
 
 
-@pytest.mark.parametrize("glob", ["*/forward/*", "r0/1/*", "lr", "0", "*#0:output.?", "r0/[12]/0/*", "*torch.cpu"])
+GLOBS = ["*/forward/*", "r0/1/*", "lr", "0", "*#0:output.?", "r0/[12]/0/*", "*torch.cpu", "*/1/*", "*1*", "*0", "r0*"]
+GLOBS += ["r?/1/*", "r0/1*", "*/0/forward/*", "[!q]0/1/*", "r0/[!1]/*", "r1/1/*", "r0/1/", "*0/1/-/rng/-:#*", "r0/11/*"]
+GLOBS += [
+    "*/1/0/forward/model:1#0:*",
+    "*model:1#0:output*",
+    "r0/1/0/*#0:output.0",
+    "*r0/1*",
+    "/1/",
+    "*1/0/*",
+    "r0/*/-/*",
+]
+
+
+@pytest.mark.parametrize("glob", GLOBS)
 def test_ignored_records_are_not_counted_equal_or_not(tmp_path: Path, glob: str):
     """Of two equal runs exactly the records that match neither by address nor by FQN are compared."""
     left = [
@@ -442,6 +470,35 @@ def test_a_run_compared_with_itself_says_so(baseline: Path):
 
     assert divergence.verdict is Verdict.EQUAL
     assert any("same recording" in note for note in divergence.notes)
+
+
+@pytest.mark.parametrize("shape", [(), (4,)])
+def test_kept_elements_that_belie_their_digest_are_said_to_be_damage(tmp_path: Path, shape: tuple[int, ...]):
+    """Equal elements under unequal digests: no recording made that, so neither run is blamed for it."""
+    rows = [("r0/0/0/forward/model:#0:output.0", np.ones(shape, np.float32))]
+    paths = [write_run(tmp_path / name, rows) for name in "ab"]
+    with h5py.File(rank_path(paths[1], 0), "r+") as file:
+        events = file["events"][:1]
+        events["digest0"] ^= 1
+        file["events"][:1] = events
+    divergence = compare(*(Run(path) for path in paths)).divergence
+
+    assert "one of the recordings is damaged" in divergence.notes[0]
+    assert f"bd check {rank_path(paths[1], 0)}" in divergence.notes[0]
+    text = divergence_text(divergence, "a", "b")
+    assert "the elements that were kept are equal, the digests differ" in " ".join(text.split())
+    assert "looks" not in text
+
+
+def test_runs_whose_steps_are_not_the_same_thing_say_so(tmp_path: Path):
+    """Another rule for steps is no difference by itself, but explains many."""
+    record = RunRecord(options=RecordOptions(step_on=StepOn.FORWARD))
+    result = compare_rows(tmp_path, training_rows(), training_rows(), record=record)
+
+    assert result.divergence.verdict is Verdict.EQUAL
+    assert [
+        note for note in result.divergence.notes if "--step-on optimizer, those of B with --step-on forward" in note
+    ]
 
 
 def test_different_programs_are_said_to_look_so(tmp_path: Path):

@@ -1,5 +1,6 @@
 """Records without partner: which can be the first divergence, and which are only listed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -152,12 +153,13 @@ def test_modules_that_were_not_asked_for_are_not_missing(tmp_path: Path):
 
 def limited_to_1(rows: list[Row]) -> list[Row]:
     """Return what a run recorded with ``--modules 1 '1.*'`` holds of some rows."""
-    return [
-        row
-        for row in rows
-        if (address := Address.parse(row.address)).fqn in ("1", "1.weight", "group0", "loss")
-        or address.phase in (Phase.DATA, Phase.RNG)
-    ]
+    kept: dict[int, Row] = {}
+    for number, row in enumerate(rows):
+        address = Address.parse(row.address)
+        if address.fqn in ("1", "1.weight", "group0", "loss") or address.phase in (Phase.DATA, Phase.RNG):
+            kept[number] = row
+    numbers = {old: new for new, old in enumerate(kept)}
+    return [replace(row, source=numbers.get(row.source, -1)) for row in kept.values()]
 
 
 LIMITED = RunRecord(options=RecordOptions(modules=("1", "1.*")))
