@@ -27,6 +27,16 @@ class Way(StrEnum):
     """A directory with another version, searched before the installed packages."""
     HELD = "held"
     """Set inside the process and held against the script's own calls (`record.overrides`)."""
+    IMAGE = "image"
+    """A prefix of the command that starts it in another container image."""
+    INTERPRETER = "interpreter"
+    """Another interpreter; with one of another version of Python, its packages too."""
+    SOURCE = "source"
+    """A directory of its own with another commit, another patch, or other files among the rest."""
+    FILE = "file"
+    """Another content of a file that the script reads, some of its keys, or another list of the names in a folder."""
+    SEED = "seed"
+    """The seeds that the script's calls of a setter get, or the first state of a generator."""
     AFFINITY = "affinity"
     """The processors that the command may run on."""
     EXPLAINED = "explained"
@@ -50,9 +60,34 @@ HELD = (
     "hardware.threads.intra_op",
     "hardware.threads.inter_op",
     "hardware.loader.*.num_workers",
+    "hardware.loader.*.prefetch_factor",
+    "hardware.loader.*.persistent_workers",
+    "hardware.loader.*.start_method",
+    "hardware.loader.*.in_order",
+    "hardware.loader.*.pin_memory",
     "kernels.deterministic",
     "kernels.deterministic.warn_only",
     "kernels.deterministic.fill",
+    "kernels.deterministic.debug_mode",
+    "kernels.default_dtype",
+    "kernels.autocast.cpu",
+    "kernels.autocast.cuda",
+    "kernels.quantized.engine",
+    "kernels.fp32_precision",
+    "kernels.mkldnn.fp32_precision",
+    "kernels.sdpa.math_reduced",
+    "kernels.cudnn.benchmark_limit",
+    "kernels.cuda.matmul.fp16_accumulation",
+    "kernels.cuda.blas",
+    "kernels.cuda.linalg",
+    "kernels.opt_einsum.strategy",
+    "kernels.compile.disabled",
+    "kernels.compile.suppress_errors",
+    "kernels.inductor.deterministic",
+    "kernels.inductor.emulate_casts",
+    "kernels.inductor.fallback_random",
+    "kernels.inductor.max_autotune",
+    "kernels.inductor.coordinate_descent",
     "kernels.denormals",
     "kernels.matmul.precision",
     "kernels.mkldnn.enabled",
@@ -76,27 +111,51 @@ HELD = (
     "kernels.opt_einsum",
     "kernels.optimizer.*.fused",
     "kernels.optimizer.*.foreach",
-    "seeds.random.seed",
-    "seeds.numpy.random.seed",
-    "seeds.torch.manual_seed",
-    "seeds.torch.cuda.manual_seed",
-    "seeds.torch.cuda.manual_seed_all",
+    "kernels.optimizer.*.capturable",
+    "kernels.optimizer.*.differentiable",
 )
 """``layer.knob`` of what can be set and held inside the process."""
 
+SEEDS = (
+    "random.seed",
+    "numpy.random.seed",
+    "numpy.random.default_rng",
+    "torch.manual_seed",
+    "torch.seed",
+    "torch.cuda.manual_seed",
+    "torch.cuda.manual_seed_all",
+    "torch.mps.manual_seed",
+    "torch.xpu.manual_seed",
+    "torch.xpu.manual_seed_all",
+    "initial-state.*",
+)
+"""Knobs of the seeds that the script itself gives, and of the states that generators begin with."""
+
 _MACHINE = "belongs to the machine that it was recorded on"
-_WORKTREE = "needs a worktree, not built yet"
-_FILES = "the files of the other run are not here: they were hashed, not kept"
 
 RULES: tuple[Rule, ...] = (
     Rule("configuration:argv.*", Way.ARGUMENT),
     Rule("configuration:launcher.*", Way.LAUNCHER),
     *(Rule(name.replace(".", ":", 1), Way.HELD) for name in HELD),
+    *(Rule(f"seeds:{name}{calls}", Way.SEED) for name in SEEDS for calls in ("", "#*")),
     Rule("hardware:affinity", Way.AFFINITY),
-    Rule("source:*", Way.NONE, _WORKTREE),
-    Rule("features:*", Way.NONE, _WORKTREE),
-    Rule("dataset:*", Way.NONE, _FILES),
-    Rule("runtime:python.*", Way.NONE, "another interpreter, with all packages: not built yet"),
+    Rule("source:commit", Way.SOURCE),
+    Rule("source:uncommitted", Way.SOURCE),
+    Rule("source:repository", Way.SOURCE),
+    Rule("source:files", Way.SOURCE),
+    Rule("source:file:*", Way.SOURCE),
+    Rule("source:*", Way.NONE, "an ignored file, or one that was imported under a name made up at run time: not kept"),
+    Rule("features:*", Way.SOURCE),
+    Rule("dataset:file:*", Way.FILE),
+    Rule("dataset:listing:*", Way.FILE),
+    Rule("dataset:data.?", Way.FILE),
+    Rule("dataset:data.??", Way.FILE),
+    Rule("configuration:file:*", Way.FILE),
+    Rule("dataset:files.rest", Way.NONE, "more files were read than get a row of their own"),
+    Rule("dataset:*", Way.NONE, "read by a library itself, not with Python's own functions"),
+    Rule("runtime:image", Way.IMAGE),
+    Rule("runtime:python.executable", Way.INTERPRETER),
+    Rule("runtime:python.*", Way.NONE, "the program is the same in both runs, but was another version then"),
     Rule("runtime:*", Way.NONE, "belongs to the system, container or driver that it was recorded on"),
     Rule("hardware:cgroup.cpus", Way.NONE, "set by the container"),
     Rule("hardware:*", Way.NONE, _MACHINE),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -98,8 +99,14 @@ def written_files(command: Sequence[str], cwd: Path) -> Iterator[Setting]:
             yield setting(Layer.CONFIGURATION, f"file:{name}", WRITTEN, resolved=False)
 
 
+def name_of(path: str, cwd: Path) -> str:
+    """Return a path relative to the working directory if it lies below: a moved checkout changes no name."""
+    normal, root = os.path.normpath(cwd / path), os.path.normpath(cwd)
+    return "." if normal == root else normal.removeprefix(f"{root}{os.sep}")
+
+
 def _named_files(command: Sequence[str], cwd: Path) -> Iterator[tuple[str, Path]]:
     for argument in split(command[1:]):
         path = cwd / argument.value
         if path.suffix.lower() in FILE_SUFFIXES and path.is_file() and path.stat().st_size <= LARGEST_FILE:
-            yield argument.value, path
+            yield name_of(argument.value, cwd), path

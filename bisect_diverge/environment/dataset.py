@@ -1,8 +1,12 @@
-"""Dataset: the declared files, by content, size, and the order in which they are listed."""
+"""Dataset: the declared files, by content, size, and the order in which they are listed.
+
+What the script itself opens is in `environment.inputs`.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +32,9 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("DATASET", "a name that scripts use"),
 )
 
+DECLARED = re.compile(r"data\.\d+")
+"""Knobs of the declared paths themselves."""
+
 WHOLE_BYTES = 2 << 30
 """Data up to this size are hashed whole; of larger ones the start, middle and end of each file."""
 
@@ -42,6 +49,11 @@ def read_outside(cwd: Path, data: Sequence[Path]) -> Iterator[Setting]:
                 yield _setting(f"{name}.{knob}", value, resolved=True)
         except OSError as error:
             yield _setting(f"{name}.content", error.strerror or type(error).__name__, resolved=True)
+
+
+def files_below(path: Path) -> list[Path]:
+    """Return the files below a declared directory in the order in which they are listed, or the path itself."""
+    return [path / name for name in _walk(path, set())] if path.is_dir() else [path]
 
 
 def _contents(path: Path) -> Iterator[tuple[str, object]]:

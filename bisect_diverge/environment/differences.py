@@ -41,6 +41,9 @@ _THREADS = (
     "hardware:mkl.dynamic",
 )
 _TORCH = ("runtime:torch.*", "runtime:cudnn", "runtime:nccl", "kernels:mkl.cbwr", "kernels:quantized.engine")
+_LOADER = tuple(
+    f"hardware:loader.*.{name}" for name in ("prefetch_factor", "persistent_workers", "start_method", "in_order")
+)
 _ACCELERATORS = ("hardware:accelerators", "hardware:accelerator.models", "runtime:cuda.driver")
 
 EXPLANATIONS: tuple[Explanation, ...] = (
@@ -77,6 +80,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation("hardware:GOTO_NUM_THREADS", ("hardware:blas.*.threads",)),
     Explanation("hardware:BLIS_NUM_THREADS", ("hardware:blas.*.threads",)),
     Explanation("hardware:affinity", _THREADS),
+    Explanation("hardware:loader.*.num_workers", _LOADER, one_sided=True),
     Explanation("hardware:cpu.logical", ("hardware:affinity", *_THREADS)),
     Explanation(
         "hardware:cpu.model",
@@ -103,6 +107,14 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation("kernels:TORCH_COMPILE_DISABLE", ("kernels:compile.*",)),
     Explanation("kernels:TORCHDYNAMO_*", ("kernels:compile.*",)),
     Explanation("kernels:TORCHINDUCTOR_*", ("kernels:inductor.*",)),
+    Explanation("kernels:deterministic", ("kernels:deterministic.debug_mode",)),
+    Explanation("kernels:deterministic.warn_only", ("kernels:deterministic.debug_mode",)),
+    Explanation("kernels:fp32_precision", ("kernels:*.fp32_precision", "kernels:matmul.precision")),
+    Explanation("kernels:mkldnn.fp32_precision", ("kernels:mkldnn.*.fp32_precision",)),
+    Explanation("kernels:matmul.precision", ("kernels:mkldnn.matmul.fp32_precision", "kernels:cuda.matmul.*")),
+    Explanation("dataset:file:*", ("dataset:data.*.content", "dataset:data.*.bytes", "dataset:data.*.files")),
+    Explanation("dataset:listing:*", ("dataset:data.*.order", "dataset:data.*.files")),
+    Explanation("dataset:data.?", ("dataset:data.*.*",)),
     Explanation("seeds:PYTHONHASHSEED", ("seeds:hash.*",)),
 )
 """Which input explains which resolved value. The script's flags are not here: no name tells what one does."""

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 20
 SAMPLE = 64 << 10
+SAMPLED = "xxh3-sampled:"
+"""How the hash of a part of a file begins."""
 
 
 def hash_bytes(data: bytes) -> str:
@@ -36,7 +38,7 @@ def hash_file(path: Path, *, sampled: bool = False) -> str:
             for offset in (0, size // 2, size - SAMPLE):
                 file.seek(offset)
                 state.update(file.read(SAMPLE))
-            return f"xxh3-sampled:{state.hexdigest()}"
+            return f"{SAMPLED}{state.hexdigest()}"
         file.seek(0)
         while block := file.read(BLOCK):
             state.update(block)

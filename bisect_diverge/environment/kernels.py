@@ -10,7 +10,7 @@ from bisect_diverge.environment.knobs import AbsentError, Knob, Variable, attrib
 from bisect_diverge.model.environment import Layer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from bisect_diverge.model.environment import Setting
 
@@ -250,6 +250,23 @@ def read_libraries() -> Iterator[Setting]:
     for name, library in blas.libraries():
         if library.get("architecture"):
             yield setting(Layer.KERNELS, f"{name}.architecture", library["architecture"], resolved=True)
+
+
+def layout_setting(name: str, weights: Iterable[Any]) -> tuple[Setting, ...]:
+    """Return in which order a model's convolutions keep their weights; none where there is no weight of four axes.
+
+    Args:
+        name: Root of the model.
+        weights: Its parameters.
+    """
+    torch: Any = loaded("torch")
+    found = {
+        "contiguous" if w.is_contiguous() or not w.is_contiguous(memory_format=torch.channels_last) else "channels_last"
+        for w in weights
+        if w.dim() == 4 and min(w.shape[1], w.shape[2] * w.shape[3]) > 1  # of others both orders are one
+    }
+    value = " and ".join(sorted(found))
+    return (setting(Layer.KERNELS, f"model.{name}.layout", value, resolved=True),) if value else ()
 
 
 OPTIMIZER_KNOBS = ("foreach", "fused", "capturable", "differentiable")

@@ -92,6 +92,7 @@ def _driver() -> object:
 
 
 KNOBS: tuple[Knob, ...] = (
+    Knob("python.executable", lambda: sys.executable, "path of the interpreter", resolved=False),
     Knob("python.version", _version, "the interpreter", resolved=False),
     Knob("python.implementation", lambda: sys.implementation.name, "the interpreter", resolved=False),
     Knob("python.build", lambda: sys.version, "version, date and compiler of the interpreter"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,26 @@ VARIABLES: tuple[Variable, ...] = (
 RANDOM = "random"
 """Value of ``hash.randomization`` when every process has another salt."""
 
-SHOWN = 8
+SHOWN = 64
 """Seeds written out of a setter that is called often; all of them count in the hash."""
+
+FRESH = "fresh entropy"
+"""How the text of a seed begins that the library took from the system: `` 123`` behind it if it told which."""
+FROM_TIME = " (the time)"
+"""Behind a seed that is the present time, in seconds or a part of them."""
+FROM_PROCESS = " (the process id)"
+"""Behind a seed that is the number of the process."""
+
+INITIAL = "initial-state."
+"""How the knob of a generator's first state begins, if the run drew from it without giving it a seed."""
+STATE = "state:"
+"""How the text of a seed begins, in a pin, that is a state: the path of a kept one follows."""
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "python": ("random.seed",),
+    "numpy": ("numpy.random.seed",),
+    "torch": ("torch.manual_seed", "torch.seed"),
+}
+"""Generators that every process starts in another state, to the setters that seed them."""
 
 
 def _randomization() -> str:
@@ -62,6 +81,47 @@ def seed_settings(seeds: Mapping[str, Sequence[str]]) -> tuple[Setting, ...]:
         out and a hash stands for all.
     """
     return tuple(setting(Layer.SEEDS, knob, _calls(values), resolved=False) for knob, values in seeds.items())
+
+
+def is_fresh(text: str) -> bool:
+    """Whether a seed is another in every process, whatever the script is given."""
+    return text.startswith(FRESH) or text.endswith((FROM_TIME, FROM_PROCESS))
+
+
+def calls_in(value: str) -> tuple[str, ...] | None:
+    """Return the seeds in the value of a setter, in the order of the calls; None where not all are written out."""
+    many = re.fullmatch(r"(.*) \((\d+) calls\)", value, re.DOTALL)
+    texts = _split(many[1]) if many else [value]
+    return None if many and len(texts) != int(many[2]) else tuple(texts)
+
+
+def value_of(texts: Sequence[str]) -> str:
+    """Return the value of a setter that was called with these seeds."""
+    return _calls(texts)
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas that are in no brackets and no quotes."""
+    parts, depth, quote, begin = [], 0, "", 0
+    for at, letter in enumerate(text):
+        if quote:
+            quote = "" if letter == quote and text[at - 1] != "\\" else quote
+        elif letter in "\"'":
+            quote = letter
+        elif letter in "([":
+            depth += 1
+        elif letter in ")]":
+            depth -= 1
+        elif letter == "," and not depth:
+            parts.append(text[begin:at])
+            begin = at + 2
+    return [*parts, text[begin:]]
+
+
+def number_in(text: str) -> int | None:
+    """Return the seed that a text stands for if it is a whole number."""
+    plain = text.removesuffix(FROM_TIME).removesuffix(FROM_PROCESS).removeprefix(f"{FRESH} ")
+    return int(plain) if re.fullmatch(r"-?\d+", plain) else None
 
 
 def _calls(values: Sequence[str]) -> str:

@@ -15,17 +15,18 @@ import operator
 import os
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bisect_diverge.environment.hardware import loader_setting
-from bisect_diverge.environment.kernels import optimizer_setting
-from bisect_diverge.environment.seeds import seed_settings
+from bisect_diverge.environment.kernels import layout_setting, optimizer_setting
+from bisect_diverge.environment.seeds import FRESH, FROM_PROCESS, FROM_TIME, seed_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["loader_setting", "optimizer_setting", "seed_settings", "watch_numpy", "watch_setters"]
+__all__ = ["layout_setting", "loader_setting", "optimizer_setting", "seed_settings", "watch_numpy", "watch_setters"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Setter:
 SETTERS: tuple[Setter, ...] = (
     Setter("random.seed", "seed", ("random",)),
     Setter("torch.manual_seed", "manual_seed", ("torch", "torch.random")),
+    Setter("torch.seed", "seed", ("torch", "torch.random")),
     Setter("torch.cuda.manual_seed", "manual_seed", ("torch.cuda", "torch.cuda.random")),
     Setter("torch.cuda.manual_seed_all", "manual_seed_all", ("torch.cuda", "torch.cuda.random")),
     Setter("torch.mps.manual_seed", "manual_seed", ("torch.mps",)),
@@ -56,6 +58,9 @@ NUMPY_SETTERS: tuple[Setter, ...] = (
     Setter("numpy.random.default_rng", "default_rng", ("numpy.random", "numpy.random._generator")),
 )
 """Setters of numpy."""
+
+_SMALLEST = 1000
+"""A smaller seed was written by a person, whatever the number of the process is."""
 
 _inside = threading.local()
 """Whether this thread is inside a setter: torch.manual_seed calls the others, which the script did not."""
@@ -129,7 +134,8 @@ def _wrap(knob: str, original: Any, watching: list[Callable[[str, str], None]]) 
         finally:
             _inside.setter = False
         try:
-            watching[0](knob, _seed_text(args, kwargs))
+            text = _seed_text(args, kwargs)
+            watching[0](knob, _own_seed(result) if text == FRESH else text)
         except Exception:
             return result
         return result
@@ -140,15 +146,43 @@ def _wrap(knob: str, original: Any, watching: list[Callable[[str, str], None]]) 
     return seeded
 
 
+def is_inside() -> bool:
+    """Whether this thread is inside a setter that the script has called."""
+    return bool(getattr(_inside, "setter", False))
+
+
+def _own_seed(result: Any) -> str:
+    """Return the seed that a library took itself, as far as the result of the call tells: ``fresh entropy 123``."""
+    sequence = getattr(getattr(result, "bit_generator", None), "seed_seq", None)
+    seed = result if isinstance(result, int) else getattr(sequence, "entropy", None)
+    return FRESH if seed is None else f"{FRESH} {seed}"
+
+
+def _origin(seed: int) -> str:
+    """Return where a seed seems to come from that is another in every process; empty where nothing tells."""
+    if seed < _SMALLEST:
+        return ""
+    if seed == os.getpid():
+        return FROM_PROCESS
+    now = time.time()
+    for parts, seconds in ((1, 60.0), (1e3, 60.0), (1e6, 1.0), (1e9, 1.0)):
+        apart = abs(now * parts - seed)
+        cut = parts <= 1e6 and min(apart % 2**32, -apart % 2**32) <= 0.1 * parts  # of nanoseconds all numbers are near
+        if apart <= seconds * parts or cut:
+            return FROM_TIME
+    return ""
+
+
 def _seed_text(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Return the seed as text: a number or word as it is, of anything else the type and the numbers in it."""
     seed = args[0] if args else next((kwargs[name] for name in ("seed", "a") if name in kwargs), None)
     if seed is None:
-        return "fresh entropy"
+        return FRESH
     if isinstance(seed, bool | float | str | bytes | bytearray):
         return repr(seed)
     try:
-        return str(operator.index(seed))
+        number = operator.index(seed)
+        return f"{number}{_origin(number)}"
     except TypeError:
         pass
     if isinstance(seed, list | tuple):

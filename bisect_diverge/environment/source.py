@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from bisect_diverge.environment.git import Git, GitError
 from bisect_diverge.environment.hashing import hash_bytes, hash_file
 from bisect_diverge.environment.knobs import NOT_READ, setting
+from bisect_diverge.environment.local import local_files
 from bisect_diverge.environment.patch import mask_patch
 from bisect_diverge.model.environment import Layer
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from bisect_diverge.model.environment import Setting
 
-SECONDS = 5.0
-"""Time that all git commands together may take; usually it is 0.05."""
 PATCH_BYTES = 16 << 20
 """Largest patch that is kept, and searched for credentials."""
 UNTRACKED_BYTES = 1 << 20
@@ -73,10 +71,10 @@ def read_outside(cwd: Path, command: Sequence[str]) -> tuple[list[Setting], byte
     """
     if shutil.which("git") is None:
         return [_setting("repository", "none"), *_script(cwd, command)], None
-    git = _Git(cwd)
+    git = Git(cwd)
     try:
         top = git.text("rev-parse", "--show-toplevel")
-    except _GitError as error:
+    except GitError as error:
         unknown = "not a git repository" not in str(error) and "work tree" not in str(error)
         value = f"{NOT_READ}: {error}" if unknown else "none"
         return [_setting("repository", value), *_script(cwd, command)], None
@@ -84,7 +82,7 @@ def read_outside(cwd: Path, command: Sequence[str]) -> tuple[list[Setting], byte
     try:
         git.cwd = Path(top)
         state = _changes(git, _named_files(cwd, Path(top), command))
-    except (_GitError, OSError) as error:
+    except (GitError, OSError) as error:
         settings += [_setting("commit", git.head or "none"), _setting("uncommitted", f"{NOT_READ}: {error}")]
         return settings, None
     settings.append(_setting("commit", git.head or "none"))
@@ -167,81 +165,24 @@ def script_of(cwd: Path, command: Sequence[str]) -> Path | None:
 
 
 def _script(cwd: Path, command: Sequence[str]) -> Iterator[Setting]:
-    """Yield the script's content: all that is known of the source where there is no repository."""
+    """Yield the content of the script and of its own modules: all that is known where there is no repository."""
     try:
         script = script_of(cwd, command)
-        if script is not None:
-            name = os.path.relpath(script, cwd)
-            name = script.name if name.startswith("..") else name
-            yield _setting(f"file:{name}", hash_file(script))
+        if script is None:
+            return
+        name = os.path.relpath(script, cwd)
+        if name.startswith(".."):
+            yield _setting(f"file:{script.name}", hash_file(script))
+            return
+        for path in local_files(cwd / name, cwd):
+            if not SKIPPED_FOLDERS.intersection(path.relative_to(cwd).parts):
+                yield _setting(f"file:{os.path.relpath(path, cwd)}", hash_file(path))
     except (OSError, ValueError):
         return
 
 
 def _setting(knob: str, value: str, *, resolved: bool = False) -> Setting:
     return setting(Layer.SOURCE, knob, value, resolved=resolved)
-
-
-class _GitError(Exception):
-    """A git command failed or took too long."""
-
-
-@dataclass(slots=True)
-class _Git:
-    """Runs git within one time limit."""
-
-    cwd: Path
-    head: str = ""
-    """The commit; empty before the first."""
-    variables: dict[str, str] = field(default_factory=dict)
-    deadline: float = field(default_factory=lambda: time.monotonic() + SECONDS)
-
-    def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        """Return a command's output.
-
-        Raises:
-            _GitError: if it fails or time is up.
-        """
-        variables = {
-            **os.environ,
-            "LC_ALL": "C",
-            "GIT_OPTIONAL_LOCKS": "0",
-            "GIT_TERMINAL_PROMPT": "0",
-            "GIT_LITERAL_PATHSPECS": "1",
-            "GIT_NO_LAZY_FETCH": "1",
-            **self.variables,
-        }
-        command = [
-            "git",
-            "-c",
-            "core.fsmonitor=false",
-            "-c",
-            "core.safecrlf=false",
-            "-c",
-            "core.quotePath=false",
-        ]
-        try:
-            done = subprocess.run(
-                [*command, *arguments],
-                cwd=self.cwd,
-                env=variables,
-                input=stdin,
-                capture_output=True,
-                timeout=max(0.01, self.deadline - time.monotonic()),
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise _GitError(f"git {arguments[0]} took longer than {SECONDS:g} s") from error
-        except (OSError, ValueError) as error:
-            raise _GitError(f"git {arguments[0]}: {error}") from error
-        if done.returncode:
-            lines = done.stderr.decode("utf-8", "replace").splitlines() or [f"status {done.returncode}"]
-            raise _GitError(f"git {arguments[0]}: {lines[0]}")
-        return done.stdout
-
-    def text(self, *arguments: str) -> str:
-        """Return a command's output as one text."""
-        return os.fsdecode(self.run(*arguments)).removesuffix("\n")
 
 
 @dataclass(slots=True)
@@ -256,11 +197,11 @@ class _State:
     """Files in the patch, each with the letter that git gives the change."""
 
 
-def _changes(git: _Git, named: set[str]) -> _State:
+def _changes(git: Git, named: set[str]) -> _State:
     """Return the working tree as if everything in it that is source had been committed."""
     try:
         git.head = git.text("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    except _GitError:
+    except GitError:
         git.head = ""
     index = git.cwd / git.text("rev-parse", "--git-path", "index")
     objects = git.cwd / git.text("rev-parse", "--git-path", "objects")
@@ -280,7 +221,9 @@ def _changes(git: _Git, named: set[str]) -> _State:
         if untracked:
             paths = b"\0".join(os.fsencode(path) for path in untracked)
             git.run("add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=paths)
-        tree = git.text("write-tree", "--missing-ok")
+        # Without the user's objects: one that is there would not be written anew, but get another time.
+        apart = {name: value for name, value in git.variables.items() if "ALTERNATE" not in name}
+        tree = replace(git, variables=apart).text("write-tree", "--missing-ok")
         base = git.head or git.text("hash-object", "-t", "tree", os.devnull)
         patch = git.run(
             "diff-index", "--cached", "--patch", "--binary", "--full-index", "--no-renames", "--no-color",
@@ -291,7 +234,7 @@ def _changes(git: _Git, named: set[str]) -> _State:
     return _State(tree, patch, files)
 
 
-def _untracked(git: _Git, named: set[str]) -> list[str]:
+def _untracked(git: Git, named: set[str]) -> list[str]:
     """Return the untracked files that are source: code by its suffix, anything that the command names."""
     found = []
     environments: dict[PurePosixPath, bool] = {}

@@ -195,6 +195,12 @@ def test_every_row_of_the_table_is_about_knobs_that_exist(row):
         "dependencies:opt-einsum",
         "features:file:x.py",
         "configuration:argv.program",
+        "dataset:file:x.bin",
+        "dataset:listing:x",
+        "dataset:data.0",
+        *(f"dataset:data.0.{name}" for name in ("content", "bytes", "files", "order")),
+        *(f"hardware:loader.x.{name}" for name in ("num_workers", "prefetch_factor", "persistent_workers")),
+        *(f"hardware:loader.x.{name}" for name in ("start_method", "in_order")),
     ]
     names += ["hardware:openmp.scikit_learn.threads", "hardware:blas.scipy.threads", "kernels:TORCH_BLAS_X"]
     names += ["kernels:TORCH_LINALG_X", "kernels:TORCH_ALLOW_TF32_X", "kernels:TORCH_COMPILE_DISABLE"]

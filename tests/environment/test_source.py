@@ -7,17 +7,16 @@ from types import ModuleType
 
 import pytest
 
+from bisect_diverge.environment import git as git_runner
 from bisect_diverge.environment import source
 from bisect_diverge.environment.read import read_outside
-
-GIT = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-NAME = ["-c", "user.name=Ann", "-c", "user.email=ann@example.org"]
+from tests.helpers.repositories import CONFIGURATION, NAME, git
 
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
     """A repository with one commit of train.py."""
-    for name, value in GIT.items():
+    for name, value in CONFIGURATION.items():
         monkeypatch.setenv(name, value)
     folder = tmp_path / "project"
     folder.mkdir()
@@ -26,11 +25,6 @@ def repository(tmp_path, monkeypatch):
     git(folder, "add", ".")
     git(folder, *NAME, "commit", "-qm", "first")
     return folder
-
-
-def git(folder, *arguments):
-    """Run git and return its output."""
-    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
 def read(folder, *command):
@@ -124,7 +118,7 @@ def test_no_secret_reaches_the_patch_nor_a_hash(repository):
 
 def test_a_repository_without_a_commit_has_a_patch_of_everything(tmp_path, monkeypatch):
     """Before the first commit all files are changes."""
-    for name, value in GIT.items():
+    for name, value in CONFIGURATION.items():
         monkeypatch.setenv(name, value)
     git(tmp_path, "init", "-q")
     (tmp_path / "train.py").write_text("lr = 0.1\n")
@@ -172,7 +166,7 @@ def test_git_that_hangs_is_given_up(repository, monkeypatch, tmp_path):
     (fake / "git").write_text(f"#!{sys.executable}\nimport time\ntime.sleep(60)\n")
     (fake / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake}:{os.environ['PATH']}")
-    monkeypatch.setattr(source, "SECONDS", 0.2)
+    monkeypatch.setattr(git_runner, "SECONDS", 0.2)
 
     rows, patch = read(repository)
 
