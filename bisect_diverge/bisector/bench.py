@@ -12,7 +12,8 @@ from bisect_diverge.model.trial import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from bisect_diverge.model.trial import Budget, Oracle, Trial, Unit
+    from bisect_diverge.bisector.abilities import ObservingOracle
+    from bisect_diverge.model.trial import Budget, Observation, Oracle, Trial, Unit
 
 A = "=A"
 """Value of a configuration whose bits are A's."""
@@ -53,20 +54,26 @@ class Bench:
         on_trial: Callable[[Trial], None] = lambda _trial: None,
         should_stop: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
+        weight: Callable[[Unit], float] = lambda _unit: 1.0,
     ) -> None:
+        self.weight = weight
+        """How likely a unit is: where a stretch of units is cut."""
         self.trials: list[Trial] = []
         self.finer: dict[Unit, frozenset[Unit]] = {}
         """Unit to the parts it was taken apart into; all parts together are the unit."""
+        self.steps: dict[Unit, tuple[Unit, ...]] = {}
+        """Unit to the steps it was taken apart into: the last that is swapped counts, and the very last is the unit."""
         self._oracle = oracle
         self._budget = budget
         self._jobs = jobs
         self._on_trial = on_trial
         self._should_stop = should_stop
         self._clock = clock
-        self._begin = clock()
+        self._begin = clock() - budget.used_seconds
         self._known: dict[frozenset[Unit], Trial] = {}
         self._values: dict[frozenset[Unit], Value] = {}
         self._others: set[str] = set()
+        self._observed = 0
 
     @property
     def oracle(self) -> Oracle:
@@ -121,10 +128,31 @@ class Bench:
         """Return a further, independent repeat of a configuration."""
         return self._made(self._key(swapped), number)
 
+    def observe(self, oracle: ObservingOracle, swapped: Iterable[Unit]) -> Observation:
+        """Return what a configuration does unrecorded; it counts against the budget, and is no trial.
+
+        Raises:
+            Stopped: if it may not be run.
+        """
+        self._may_run(self._count())
+        self._observed += 1
+        return oracle.observe(self._key(swapped))
+
+    def aside(self, oracle: Oracle, swapped: Iterable[Unit], number: int) -> Trial:
+        """Return a trial that another oracle makes; listed, but never taken for the value of a configuration.
+
+        Raises:
+            Stopped: if it may not be run.
+        """
+        self._may_run(self._count())
+        return self._noted(oracle(self._key(swapped), repeat=number))
+
     def _key(self, swapped: Iterable[Unit]) -> frozenset[Unit]:
         key = frozenset(swapped)
         for unit, parts in reversed(self.finer.items()):
-            if parts <= key:
+            if unit in self.steps:
+                key = _last_step(key, unit, self.steps[unit])
+            elif parts <= key:
                 key = key - parts | {unit}
         return key
 
@@ -148,7 +176,7 @@ class Bench:
         if self._should_stop():
             raise Stopped(BY_USER)
         if limit is not None and made >= limit:
-            raise Stopped(f"the budget of {limit} trials is spent")
+            raise Stopped(f"the budget of {limit} trial{'s' * (limit > 1)} is spent")
         if self._budget.seconds is not None and self._clock() - self._begin >= self._budget.seconds:
             raise Stopped(f"the budget of {self._budget.seconds:g} s is spent")
 
@@ -166,8 +194,8 @@ class Bench:
                 self._known[key] = self._noted(trial)
 
     def _count(self) -> int:
-        """Return the number of trials that were really made: one taken from a journal costs nothing."""
-        return sum(not trial.reused for trial in self.trials)
+        """Return the number of runs that were really made: one taken from a journal costs nothing."""
+        return sum(not trial.reused for trial in self.trials) + self._observed + self._budget.used_trials
 
     def _noted(self, trial: Trial) -> Trial:
         if trial.outcome is Outcome.SKIP and self._should_stop():
@@ -176,6 +204,16 @@ class Bench:
         self.trials.append(trial)
         self._on_trial(trial)
         return trial
+
+
+def _last_step(key: frozenset[Unit], unit: Unit, steps: tuple[Unit, ...]) -> frozenset[Unit]:
+    """Return a configuration with the last of its steps only, which is the whole if it is the last of all."""
+    there = {step.b for step in key if (step.layer, step.knob) == (unit.layer, unit.knob)}
+    last = next((step for step in reversed(steps) if step.b in there), None)
+    if last is None:
+        return key
+    rest = frozenset(each for each in key if (each.layer, each.knob) != (unit.layer, unit.knob))
+    return rest | {unit if last.b == unit.b else last}
 
 
 def value_of(trial: Trial) -> Value:

@@ -21,6 +21,8 @@ class Chain:
     bench: Bench
     units: tuple[Unit, ...]
     pinned: frozenset[Unit] = frozenset()
+    one_way: bool = False
+    """The units are steps, of which the last that is swapped counts: they cannot be moved in another order."""
 
     def value(self, cut: int) -> Value:
         """Return the value of the first ``cut`` units at B's."""
@@ -28,7 +30,9 @@ class Chain:
 
     def inner(self, low: int, high: int) -> int | None:
         """Return a cut inside ``low .. high`` that runs, as near the middle as can be; None if none does."""
-        return next((cut for cut in middles(self.units, low, high) if self.value(cut) is not None), None)
+        return next(
+            (cut for cut in middles(self.units, low, high, self.bench.weight) if self.value(cut) is not None), None
+        )
 
     def backwards(self, low: int, high: int) -> Chain:
         """Return the chain from one cut to another that moves the units between them in opposite order.
@@ -64,7 +68,7 @@ def _between(chain: Chain, low: int, high: int, before: tuple[Unit, ...] | None 
     if cut is not None:
         yield from _between(chain, low, cut, before)
         yield from _between(chain, cut, high, before)
-    elif high - low > 1 and before is None:
+    elif high - low > 1 and before is None and not chain.one_way:
         back = chain.backwards(low, high)
         yield from _between(back, 0, high - low, chain.units[:low])
     else:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bisect_diverge.bisector.bench import A, B, value_of
-from bisect_diverge.model.address import PHASE_CODE
+from bisect_diverge.bisector.noise import advise, bound_of, horizon_of
 from bisect_diverge.model.trial import BisectVerdict, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bisect_diverge.bisector.state import State
-    from bisect_diverge.model.address import Address
     from bisect_diverge.model.trial import Trial, Unit
 
 LEAST = 2
 """Replays of A and of B that a proof takes; one more of B where that is not its record."""
-HINT = "look for unseeded generators, PYTHONHASHSEED and seeds taken from the time"
 
 
 def confirm(state: State) -> None:
@@ -30,7 +28,7 @@ def confirm(state: State) -> None:
     """
     _replayed(state, "A", (), state.replays_of_a, LEAST)
     if state.verdict is None:
-        _replayed(state, "B", state.units, state.replays_of_b, _least_of_b(state))
+        _replayed(state, "B", state.all_of_b or state.units, state.replays_of_b, _least_of_b(state))
 
 
 def is_confirmed(state: State) -> bool:
@@ -54,11 +52,11 @@ def _replayed(state: State, name: str, swapped: tuple[Unit, ...], trials: list[T
             return
         trials.append(trial)
         if trial.outcome is Outcome.FLAKY or value_of(trial) != value_of(trials[0]):
-            _take_back(state, name, trials)
+            _take_back(state, name, swapped, trials)
             return
 
 
-def _take_back(state: State, name: str, trials: list[Trial]) -> None:
+def _take_back(state: State, name: str, swapped: tuple[Unit, ...], trials: list[Trial]) -> None:
     last = trials[-1]
     first = last.first_against_a if name == "A" else last.first_against_b
     where = horizon_of([] if first is None else [first])
@@ -66,14 +64,9 @@ def _take_back(state: State, name: str, trials: list[Trial]) -> None:
     state.complete = False
     state.aside.clear()
     state.notes.append(
-        f"{name} does not repeat itself (trials {trials[0].n} and {last.n}): nothing can be blamed{where}; {HINT}"
+        f"{name} does not repeat itself (trials {trials[0].n} and {last.n}): nothing can be blamed{where}"
     )
-
-
-def horizon_of(differing: Sequence[Address]) -> str:
-    """Return the words on the earliest of some addresses at which repeats differ; none if there is none."""
-    horizon = min(differing, key=lambda a: (a.step, PHASE_CODE[a.phase]), default=None)
-    return "" if horizon is None else f"; the horizon is {horizon}: what lies before it repeats itself"
+    advise(state, swapped, trials)
 
 
 def about_replays(state: State, verdict: BisectVerdict) -> Iterator[str]:
@@ -83,11 +76,10 @@ def about_replays(state: State, verdict: BisectVerdict) -> Iterator[str]:
         if trials and {value_of(trial) for trial in trials} == {record}:
             yield f"{name} {_how(trials)}: identical"
             identical.append(len(trials))
-    if identical and verdict in {BisectVerdict.CAUSE, BisectVerdict.BY_ELIMINATION}:
+    if identical and verdict is not BisectVerdict.NOT_REPEATABLE:
         m = min(identical)
         replays = "1 identical replay only bounds" if m == 1 else f"{m} identical replays only bound"
-        bound = 1 - 0.05 ** (1 / m)
-        yield f"{replays} the rate of flakes: below {bound:.0%} (1 - 0.05^(1/{m}), at 95 % confidence)"
+        yield f"{replays} the rate of flakes: below {bound_of(m):.0%} (1 - 0.05^(1/{m}), at 95 % confidence)"
     controls = {trial.n for trial in (*state.replays_of_a, *state.replays_of_b)}
     reused = [str(trial.n) for trial in state.bench.trials if trial.reused and trial.n not in controls]
     if reused:

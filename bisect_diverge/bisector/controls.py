@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
+from bisect_diverge.bisector.abilities import CompletingOracle
 from bisect_diverge.bisector.bench import A, B, value_of
 from bisect_diverge.bisector.chain import Chain
-from bisect_diverge.bisector.confirm import HINT, horizon_of
+from bisect_diverge.bisector.noise import about_noise, keep_replays
+from bisect_diverge.bisector.plan import ordered
 from bisect_diverge.model.trial import BisectVerdict, Cause, Outcome, Role, Untested
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from bisect_diverge.bisector.state import State
-    from bisect_diverge.model.address import Address
-    from bisect_diverge.model.trial import Oracle, Trial, Unit
+    from bisect_diverge.model.trial import Unit
 
 REPEATS_OF_MOVED = 3
 """A is replayed so often before its record is said not to hold any more: two coins agree too often."""
 UNRUNNABLE = 3
 """So many units are given up, one after another, when B does not run with them."""
-
-
-@runtime_checkable
-class LimitedOracle(Protocol):
-    """An oracle that can leave out what does not repeat itself."""
-
-    def limit(self, differing: Sequence[Address]) -> Oracle | None:
-        """Return an oracle that judges only what precedes all of these addresses.
-
-        The earliest of them is the horizon: what lies before it is deterministic. None if the divergence
-        of A and B does not lie before it, so that nothing would be left to search.
-        """
-        ...
 
 
 def control(state: State, repeats: int) -> None:
@@ -43,7 +29,7 @@ def control(state: State, repeats: int) -> None:
     Raises:
         Stopped: if the budget is spent.
     """
-    if _repeats_itself(state, (), A, repeats) and state.units:
+    if _repeats_itself(state, (), A, repeats):
         _control_of_b(state, repeats)
     if state.verdict is None and not state.units:
         _nothing_to_move(state)
@@ -55,7 +41,7 @@ def _repeats_itself(state: State, swapped: tuple[Unit, ...], record: str, repeat
     trials += [state.bench.repeat(swapped, number) for number in range(1, repeats)]
     values = {value_of(trial) for trial in trials}
     if values == {record}:
-        _keep(state, record, trials)
+        keep_replays(state, record, trials)
         return True
     if any(trial.outcome is Outcome.SKIP for trial in trials):
         if record == A:
@@ -66,7 +52,7 @@ def _repeats_itself(state: State, swapped: tuple[Unit, ...], record: str, repeat
         trials.append(state.bench.repeat(swapped, len(trials)))
         values.add(value_of(trials[-1]))
     if len(values) > 1 or None in values:
-        return _noise(state, swapped, record, trials)
+        return about_noise(state, swapped, record, trials)
     if record == A:
         what = "B's bits" if values == {B} else "other bits"
         _give_up(
@@ -76,42 +62,15 @@ def _repeats_itself(state: State, swapped: tuple[Unit, ...], record: str, repeat
             "something that was not recorded has moved since",
         )
     else:
-        _keep(state, record, trials)
-    return False
-
-
-def _keep(state: State, record: str, trials: list[Trial]) -> None:
-    if record == A:
-        state.replays_of_a = trials
-    else:
-        state.replays_of_b = trials
-
-
-def _noise(state: State, swapped: tuple[Unit, ...], record: str, trials: list[Trial]) -> bool:
-    """Search before the horizon if the oracle can judge that much; otherwise blame nothing."""
-    name = "A" if record == A else "B"
-    first = [trial.first_against_a if record == A else trial.first_against_b for trial in trials]
-    differing = [address for address in first if address is not None]
-    where = horizon_of(differing)
-    bench = state.bench
-    if differing and isinstance(bench.oracle, LimitedOracle):
-        limited = bench.oracle.limit(differing)
-        if limited is not None:
-            bench.judge_by(limited)
-            state.notes.append(f"{name} does not repeat itself{where}; only that is judged")
-            if value_of(bench.trial(())) == A and value_of(bench.trial(swapped)) == record:
-                state.replays_of_a = [bench.trial(())]
-                state.replays_of_b = []
-                _keep(state, record, [bench.trial(swapped)])
-                return True
-    _give_up(
-        state, BisectVerdict.NOT_REPEATABLE, f"{name} does not repeat itself: nothing can be blamed{where}; {HINT}"
-    )
+        keep_replays(state, record, trials)
     return False
 
 
 def _control_of_b(state: State, repeats: int) -> None:
-    if not _runs_with_b(state) or not state.units:
+    if not _runs_with_b(state):
+        return
+    _complete(state)
+    if not state.units:
         return
     reached = _repeats_itself(state, state.units, B, repeats)
     if not reached and state.verdict is not None:
@@ -135,6 +94,19 @@ def _control_of_b(state: State, repeats: int) -> None:
             "B replayed: other bits than its record, though they repeat themselves: something that was not recorded "
             "has moved since; the search goes from A to the replay"
         )
+
+
+def _complete(state: State) -> None:
+    """Where B's requested inputs do not make B, move too what it has beside them."""
+    oracle = state.bench.oracle
+    if not isinstance(oracle, CompletingOracle) or (state.units and state.bench.value(state.units) == B):
+        return
+    more, cannot = oracle.left_over(frozenset(state.units))
+    if more:
+        state.units = ordered((*state.units, *more))
+        if state.bench.value(state.units) == B:
+            return  # what cannot be swapped has moved with them
+    state.untestable += cannot
 
 
 def _out_of_reach(state: State) -> str:

@@ -8,6 +8,8 @@ from bisect_diverge.bisector.chain import without
 from bisect_diverge.bisector.partners import sufficient_set
 from bisect_diverge.bisector.roles import prove
 from bisect_diverge.bisector.rounds import explain
+from bisect_diverge.bisector.steps import about_steps, are_steps, guilty_steps, merged
+from bisect_diverge.errors import BisectDivergeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +32,7 @@ def drill_down(state: State, drill: Callable[[Unit], Sequence[Unit]]) -> None:
         todo = list(state.found[index])
         while todo:
             unit = todo.pop()
-            parts = tuple(drill(unit))
+            parts = _parts(state, drill, unit)
             if len(parts) > 1 and unit in state.units:
                 todo += _taken_apart(state, index, unit, parts)
                 taken_apart = True
@@ -38,18 +40,49 @@ def drill_down(state: State, drill: Callable[[Unit], Sequence[Unit]]) -> None:
         explain(state)  # another part may do the same as the one that was found
 
 
+def _parts(state: State, drill: Callable[[Unit], Sequence[Unit]], unit: Unit) -> tuple[Unit, ...]:
+    try:
+        return tuple(drill(unit))
+    except BisectDivergeError as error:
+        state.notes.append(f"{unit} could not be taken apart: {error.what}")
+        return ()
+
+
 def _taken_apart(state: State, index: int, unit: Unit, parts: tuple[Unit, ...]) -> tuple[Unit, ...]:
+    """Put the guilty parts of a unit in its place; return those that may be taken apart further."""
     group = state.found[index]
     partners = frozenset(without(group, (unit,)))
     target = str(state.bench.value(group))
     state.bench.finer[unit] = frozenset(parts)
-    chosen, passed = sufficient_set(state.bench, parts, target, partners)
-    state.units = tuple(each for old in state.units for each in (parts if old == unit else (old,)))
+    if are_steps(unit, parts):
+        state.bench.steps[unit] = parts
+        groups = guilty_steps(state.bench, parts, target, partners)
+        guilty = merged((groups[0][0], groups[-1][-1]))
+        state.notes += about_steps(groups)
+        if guilty == unit:
+            return ()
+        state.taken_apart[unit] = _with(parts, guilty)
+        # A step after the guilty one brings it along, so that it stands for the whole from now on.
+        chosen: tuple[Unit, ...] = (guilty,)
+        kept = chosen
+        further = chosen if guilty in parts else ()
+    else:
+        state.taken_apart[unit] = parts
+        chosen, passed = sufficient_set(state.bench, parts, target, partners)
+        state.aside += passed
+        kept, further = parts, chosen
+    state.units = tuple(each for old in state.units for each in (kept if old == unit else (old,)))
     for position, other in enumerate(state.found):
         if unit in other:
             state.found[position] = tuple(each for old in other for each in (chosen if old == unit else (old,)))
-    state.aside += passed
     state.explained.discard(unit)
     state.explained.update(chosen)
     prove(state, state.found[index])
-    return chosen
+    return further
+
+
+def _with(steps: Sequence[Unit], guilty: Unit) -> tuple[Unit, ...]:
+    """Return steps with one that may span several in the place of these."""
+    begin = next(n for n, step in enumerate(steps) if step.a == guilty.a)
+    end = next(n for n, step in enumerate(steps) if step.b == guilty.b)
+    return (*steps[:begin], guilty, *steps[end + 1 :])

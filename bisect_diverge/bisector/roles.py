@@ -56,6 +56,7 @@ def _cause(state: State, chosen: tuple[Unit, ...]) -> Cause:
         same_divergence=_same(state.first, forward, backward),
         consequences=_consequences(forward, chosen),
         proof=tuple(trial.n for trial in (forward, backward) if trial is not None),
+        part_of=state.part_of(chosen),
     )
 
 
@@ -98,6 +99,7 @@ def _start(state: State, unit: Unit) -> Iterator[Cause]:
         same_divergence=True,
         consequences=_consequences(trial, (unit,)),
         proof=(trial.n,),
+        part_of=state.part_of((unit,)),
     )
 
 
@@ -111,6 +113,7 @@ def _covered(state: State, chosen: tuple[Unit, ...]) -> Cause:
         same_divergence=starts(trial, state.first),
         consequences=_consequences(trial, chosen),
         proof=() if trial is None else (trial.n,),
+        part_of=state.part_of(chosen),
     )
 
 

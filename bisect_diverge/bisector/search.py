@@ -10,7 +10,9 @@ from bisect_diverge.bisector.confirm import confirm, is_confirmed
 from bisect_diverge.bisector.controls import control
 from bisect_diverge.bisector.drill import drill_down
 from bisect_diverge.bisector.matrix import fill
+from bisect_diverge.bisector.observer import check_recording
 from bisect_diverge.bisector.plan import ordered
+from bisect_diverge.bisector.prior import weight_for
 from bisect_diverge.bisector.rounds import explain
 from bisect_diverge.bisector.state import State
 from bisect_diverge.bisector.verdict import answer, is_proved
@@ -38,12 +40,13 @@ def bisect(
     """Return which units make B out of A, with the trials that prove it.
 
     One cause among n units costs at most ``4 + ceil(log2 n)`` trials, the two controls included, and two more that
-    replay A and B again before a cause is named. The chain cuts between layers where that costs nothing, and inside
-    a layer only where the guilty one is.
+    replay A and B again before a cause is named; the check of the recording (`observer`) is two runs of its own, and
+    taking a guilty unit apart is a search of its own. The chain cuts between layers where that costs nothing, and
+    inside a layer only where the guilty one is.
 
     Args:
         units: Requested inputs that differ and can be swapped here, in any order.
-        oracle: Runs trials. If it has `limit` (`controls.LimitedOracle`), noise behind the divergence is no obstacle.
+        oracle: Runs trials. What else it may be able to do is in `abilities`.
         options: Mode, budget, trials at a time (the matrix, repeats of roles; a chain is one by one by nature).
         untestable: Requested inputs that differ and cannot be swapped here, with the reason.
         on_trial: Called after each trial.
@@ -55,11 +58,22 @@ def bisect(
     options = options or SearchOptions()
     if not units and not untestable and first is None:
         return Bisection(verdict=BisectVerdict.NO_DIFFERENCE)
-    bench = Bench(oracle, options.budget, jobs=options.jobs, on_trial=on_trial, should_stop=should_stop, clock=clock)
+    bench = Bench(
+        oracle,
+        options.budget,
+        jobs=options.jobs,
+        on_trial=on_trial,
+        should_stop=should_stop,
+        clock=clock,
+        weight=weight_for(first),
+    )
     state = State(bench=bench, units=ordered(units), first=first, untestable=list(untestable))
     try:
         try:
             control(state, options.budget.repeats)
+            state.all_of_b = state.units
+            if state.verdict is None and options.observe:
+                check_recording(state)
             if state.verdict is None:
                 (fill if options.mode == "matrix" else explain)(state)
                 if drill is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from bisect_diverge.model.trial import Observer
+
 if TYPE_CHECKING:
     from bisect_diverge.bisector.bench import Bench
     from bisect_diverge.model.address import Address
@@ -25,6 +27,8 @@ class State:
     """The divergence that is looked for; None: not known, taken from the control of B."""
     untestable: list[Untested]
     """What cannot be swapped here, or was left out by the user (`LEFT_OUT`)."""
+    all_of_b: tuple[Unit, ...] = ()
+    """`units` before any was taken apart: what is swapped where B is replayed."""
     target: str | None = None
     """Value of all units at B's: B's bits unless something that cannot be swapped has part in them."""
     replays_of_a: list[Trial] = field(default_factory=list)
@@ -45,6 +49,10 @@ class State:
     """Units that are put back to A's value to see whether anything else has part."""
     complete: bool = False
     """All units but the explained ones at B's value give A: the rest has no part."""
+    taken_apart: dict[Unit, tuple[Unit, ...]] = field(default_factory=dict)
+    """Guilty units to their parts."""
+    observer: Observer = Observer.NOT_TESTED
+    """What recording does to A and B."""
     finished: bool = True
     notes: list[str] = field(default_factory=list)
 
@@ -55,6 +63,16 @@ class State:
     def left_out(self) -> tuple[Unit, ...]:
         """Return the units that the user did not want to be tested."""
         return tuple(row.unit for row in self.untestable if row.reason.startswith(LEFT_OUT))
+
+    def part_of(self, chosen: tuple[Unit, ...]) -> tuple[Unit, ...]:
+        """Return the units that were taken apart, and of which some of these are parts, the outermost first."""
+        wholes: list[Unit] = []
+        below = set(chosen)
+        for unit, parts in reversed(self.taken_apart.items()):
+            if below & set(parts):
+                wholes.insert(0, unit)
+                below.add(unit)
+        return tuple(wholes)
 
     def blamed(self) -> set[Unit]:
         """Return every unit that is in some set."""

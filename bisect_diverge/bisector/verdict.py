@@ -36,6 +36,8 @@ def answer(state: State) -> Bisection:
         first=state.first,
         notes=tuple(dict.fromkeys((*about_replays(state, verdict), *state.notes, *_about_units(state, rest, found)))),
         finished=state.finished,
+        observer=state.observer,
+        taken_apart=tuple(state.taken_apart.items()),
     )
 
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from bisect_diverge.environment.configuration import WRITTEN
 from bisect_diverge.environment.hashing import hash_file
+from bisect_diverge.environment.inputs import kept
 from bisect_diverge.environment.source import script_of
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.trial.command import take_apart
 from bisect_diverge.trial.configuration import recorded_variables
+from bisect_diverge.trial.source_units import restorable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 3
 """So many changed files are named."""
-_PREFIXES = {Layer.SOURCE: ("file:", "module:"), Layer.CONFIGURATION: ("file:",), Layer.FEATURES: ("file:",)}
+_PREFIXES: dict[Layer, tuple[str, ...]] = {Layer.SOURCE: ("file:", "module:")}
+_PREFIXES |= dict.fromkeys((Layer.CONFIGURATION, Layer.DATASET, Layer.FEATURES), ("file:",))
 
 
 def circumstances(a: RunRecord, b: RunRecord) -> str:
@@ -43,10 +46,15 @@ def circumstances(a: RunRecord, b: RunRecord) -> str:
 def changed_files(record: RunRecord) -> str:
     """Return a sentence that names the script, modules and files that are not as they were recorded; empty if all are.
 
+    Not named are files that a trial has as they were: from a copy in the run, or from the repository.
+
     Args:
         record: The baseline.
     """
-    names = list(dict.fromkeys(n for n, path, value in _recorded_files(record) if _hash(path) != value))
+    changed = {name: value for name, path, value in _recorded_files(record) if _hash(path) != value}
+    unkept = [name for name, value in changed.items() if kept(record.place, value) is None]
+    back = restorable(record) if unkept else frozenset()
+    names = [name for name in unkept if name not in back]
     if not names:
         return ""
     more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []

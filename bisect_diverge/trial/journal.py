@@ -15,7 +15,7 @@ from bisect_diverge.model.environment import Difference, Layer
 from bisect_diverge.model.trial import Outcome, Trial, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from bisect_diverge.store.reader import Run
 
@@ -41,51 +41,71 @@ class Journal:
         b: Key of the candidate; empty where there is none.
         circumstances: Whatever else makes a trial another one: last step, offset.
         fresh: Forget what is there.
+        warn: Gets one sentence, once, where trials cannot be remembered.
 
     Raises:
         ReplayError: if the file there is another pair's.
     """
 
-    def __init__(self, folder: Path | None, a: str, b: str, circumstances: str, *, fresh: bool = False) -> None:
-        self._folder, self._fresh = folder, fresh
+    def __init__(
+        self,
+        folder: Path | None,
+        a: str,
+        b: str,
+        circumstances: str,
+        *,
+        fresh: bool = False,
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._folder, self._fresh, self._warn = folder, fresh, warn
         self._head = {"journal": FORMAT, "a": a, "b": b, "circumstances": circumstances}
         name = hashlib.blake2b(json.dumps(self._head).encode(), digest_size=8).hexdigest()
         self._file = None if folder is None else folder / f"{name}.jsonl"
         self._lock = threading.Lock()
         self._known: dict[str, Trial] = {}
         self._torn = False
-        if self._file is not None and self._file.exists():
+        if self._file is not None and _is_file(self._file):
             if fresh:
                 with contextlib.suppress(OSError):
                     self._file.unlink()
             else:
                 self._load(self._file)
 
-    def until(self, last_step: int) -> Journal:
-        """Return the journal of the same runs for trials that end earlier."""
+    def but(self, difference: str | None) -> Journal:
+        """Return the journal of the same runs for trials that differ from these in some way; None: without memory."""
         head = self._head
-        circumstances = f"{head['circumstances']}, until {last_step}"
-        return Journal(self._folder, str(head["a"]), str(head["b"]), circumstances, fresh=self._fresh)
+        circumstances = f"{head['circumstances']}, {difference}"
+        folder = None if difference is None else self._folder
+        return Journal(folder, str(head["a"]), str(head["b"]), circumstances, fresh=self._fresh, warn=self._warn_once)
 
     def find(self, swapped: Iterable[Unit], repeat: int) -> Trial | None:
         """Return a trial that was made before."""
         return self._known.get(configuration_key(swapped, repeat))
 
     def add(self, trial: Trial, repeat: int) -> None:
-        """Append a trial; a directory that cannot be written to costs the memory, not the trial."""
+        """Append a trial; a directory that cannot be written to costs the memory, not the trial, and is said once."""
         key = configuration_key(trial.swapped, repeat)
         with self._lock:
             self._known[key] = trial
             if self._file is None:
                 return
-            with contextlib.suppress(OSError):
-                new = not self._file.exists()
-                self._file.parent.mkdir(exist_ok=True)
-                with self._file.open("a", encoding="utf-8") as file:
-                    # What was cut off is a line of its own, and is skipped; so is an empty one.
-                    file.write(f"{json.dumps(self._head)}\n" if new else "\n" * self._torn)
-                    file.write(json.dumps({"key": key} | _row(trial)) + "\n")
-                    self._torn = False
+            try:
+                self._append(self._file, json.dumps({"key": key} | _row(trial)))
+            except OSError as error:
+                self._warn_once(f"trials are not remembered for the next search: {self._folder}: {error.strerror}")
+
+    def _append(self, path: Path, row: str) -> None:
+        path.parent.mkdir(exist_ok=True)
+        new = not path.exists()
+        with path.open("a", encoding="utf-8") as file:
+            # What was cut off is a line of its own, and is skipped; so is an empty one.
+            file.write(f"{json.dumps(self._head)}\n" if new else "\n" * self._torn)
+            file.write(f"{row}\n")
+            self._torn = False
+
+    def _warn_once(self, sentence: str) -> None:
+        warn, self._warn = self._warn, lambda _: None
+        warn(sentence)
 
     def _load(self, path: Path) -> None:
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -98,6 +118,13 @@ class Journal:
             row = _json(line)
             if row is not None and row["outcome"] != Outcome.SKIP:  # what hindered it may be gone
                 self._known[row["key"]] = _trial(row)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def configuration_key(swapped: Iterable[Unit], repeat: int) -> str:
@@ -132,9 +159,11 @@ def _trial(row: dict[str, Any]) -> Trial:
         first_against_a=_address(row["first_against_a"]),
         first_against_b=_address(row["first_against_b"]),
         seconds=row["seconds"],
+        startup=row.get("startup", 0.0),
         stopped_at_step=row["stopped_at_step"],
         reason=row["reason"],
         reused=True,
+        clamps=tuple(row.get("clamps", ())),
     )
 
 

@@ -16,16 +16,18 @@ from bisect_diverge.model.divergence import Verdict
 from bisect_diverge.model.environment import Difference, Environment, Layer, Setting
 from bisect_diverge.model.run import State
 from bisect_diverge.model.trial import Outcome
+from bisect_diverge.trial.horizon import first_before, judged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from numpy.typing import NDArray
 
     from bisect_diverge.diff.comparison import Comparison
     from bisect_diverge.model.address import Address
     from bisect_diverge.model.trial import Unit
     from bisect_diverge.store.reader import Run
-
-_EQUAL = (Verdict.EQUAL, Verdict.EQUAL_SO_FAR)
+    from bisect_diverge.trial.horizon import Horizon
 
 READ_BACK = (Layer.HARDWARE, Layer.KERNELS, Layer.RUNTIME, Layer.SEEDS)
 """Layers of which a trial reads resolved values."""
@@ -55,7 +57,7 @@ def is_whole(run: Run, last_step: int) -> bool:
     return (complete or far) and len(files) >= max(f.record.world_size for f in files)
 
 
-def judge(trial: Run, a: Run, b: Run | None, offset_b: int = 0) -> Judgement:
+def judge(trial: Run, a: Run, b: Run | None, offset_b: int = 0, horizon: Horizon | None = None) -> Judgement:
     """Compare a trial with both runs.
 
     Args:
@@ -63,32 +65,33 @@ def judge(trial: Run, a: Run, b: Run | None, offset_b: int = 0) -> Judgement:
         a: The baseline.
         b: The candidate, if there is one.
         offset_b: A's step at which a resumed B begins. A trial that has B's numbering is recognised by its bits.
+        horizon: Rows from here on are not judged; None: all are.
     """
+    row_a, row_b = (None, None) if horizon is None else (horizon.row_a, horizon.row_b)
     with_a = compare(a, trial, DiffOptions())
     if with_a.divergence.verdict is Verdict.NOT_COMPARABLE:
         return Judgement(outcome=Outcome.SKIP, reason=with_a.divergence.notes[0])
-    signature = _signature(with_a, trial)
-    if with_a.divergence.verdict in _EQUAL:
-        against_b = None if b is None else _first(compare(b, trial, DiffOptions(offset_b=-offset_b)))
+    signature = _signature(with_a, trial, judged(with_a, row_a))
+    first_a = first_before(with_a, row_a)
+    if first_a is None:
+        against_b = None if b is None else first_before(compare(b, trial, DiffOptions(offset_b=-offset_b)), row_b)
         return Judgement(outcome=Outcome.A, signature=signature, first_against_b=against_b)
-    first_a = _first(with_a)
     if offset_b:
-        first_a = _later(first_a, _first(compare(a, trial, DiffOptions(offset_b=offset_b))))
+        first_a = _later(first_a, first_before(compare(a, trial, DiffOptions(offset_b=offset_b)), row_a))
     if b is None:
         return Judgement(outcome=Outcome.OTHER, signature=signature, first_against_a=first_a)
     with_b = compare(b, trial, DiffOptions())
-    same = with_b.divergence.verdict in _EQUAL
+    first_b = first_before(with_b, row_b)
     return Judgement(
-        outcome=Outcome.B if same else Outcome.OTHER,
+        outcome=Outcome.B if first_b is None and _is_comparable(with_b) else Outcome.OTHER,
         signature=signature,
         first_against_a=first_a,
-        first_against_b=_first(with_b),
+        first_against_b=first_b,
     )
 
 
-def _first(comparison: Comparison) -> Address | None:
-    first = comparison.divergence.first
-    return None if first is None else first.address
+def _is_comparable(comparison: Comparison) -> bool:
+    return comparison.divergence.verdict is not Verdict.NOT_COMPARABLE
 
 
 def _later(one: Address | None, other: Address | None) -> Address | None:
@@ -98,10 +101,10 @@ def _later(one: Address | None, other: Address | None) -> Address | None:
     return other if other.step > one.step else one
 
 
-def _signature(comparison: Comparison, trial: Run) -> str:
+def _signature(comparison: Comparison, trial: Run, within: NDArray[np.bool_]) -> str:
     """Return a hash of the trial's digests, rank by rank, of every record that is compared and that A has too."""
     total = hashlib.blake2b(digest_size=12)
-    compared = comparison.state != RowState.IGNORED
+    compared = (comparison.state != RowState.IGNORED) & within
     for rank in np.unique(comparison.rank).tolist():
         here = compared & (comparison.rank == rank) & (comparison.row_b >= 0)
         rows = comparison.row_b[here & (comparison.row_a >= 0)]

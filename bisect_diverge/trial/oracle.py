@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_diverge.errors import ReplayError, RunError
-from bisect_diverge.model.environment import Layer
+from bisect_diverge.model.environment import Environment, Layer
 from bisect_diverge.model.run import State
-from bisect_diverge.model.trial import Outcome, Trial, Unit
+from bisect_diverge.model.trial import Observation, Outcome, Trial, Unit, Untested
 from bisect_diverge.store.reader import Run
-from bisect_diverge.trial.configuration import Sides, launch
+from bisect_diverge.trial.advice import advice
+from bisect_diverge.trial.clamp import CLAMPS, with_clamps
+from bisect_diverge.trial.configuration import launch
+from bisect_diverge.trial.draft import Sides
+from bisect_diverge.trial.horizon import Horizon, horizon_of, precedes
+from bisect_diverge.trial.inputs import is_input
 from bisect_diverge.trial.journal import Journal
 from bisect_diverge.trial.judge import Judgement, consequences, inert, is_whole, judge
 from bisect_diverge.trial.packages import CannotBuildError
-from bisect_diverge.trial.runner import Ended, last_words, run
+from bisect_diverge.trial.parts import parts_of
+from bisect_diverge.trial.runner import Ended, Launch, last_words, run
+from bisect_diverge.trial.swap_seed import held_in, moved, seeds_in
+from bisect_diverge.trial.units import Units, left_over
+from bisect_diverge.trial.unrecorded import End, end_of, told, unrecorded
 from bisect_diverge.trial.workspace import Workspace
 
 if TYPE_CHECKING:
     from bisect_diverge.model.address import Address
-    from bisect_diverge.model.environment import Environment
+    from bisect_diverge.model.environment import Setting
     from bisect_diverge.model.run import RunRecord
 
 FEWEST_SECONDS = 300.0
@@ -35,50 +45,60 @@ TEARDOWN = "terminate called without an active exception"
 """What gloo sometimes says when a process ends after its work is done; such a trial is run once more."""
 INTERRUPTED = "the search was interrupted"
 NOT_INSTALLED = "cannot import bisect_diverge"
+NOTHING: Units = Units(units=(), untestable=(), resolved=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two runs, and how their trials are made and judged."""
+
+    a: Run
+    """The baseline that trials are compared with, open."""
+    b: Run | None
+    """The candidate, open; None: trials are compared with A alone."""
+    sides: Sides
+    """What is run again, and how far."""
+    journal: Journal
+    """Remembers trials."""
+    workspace: Workspace
+    """Where they run."""
+    first: Address | None = None
+    """Where A and B first differ, if that is known."""
+    offset_b: int = 0
+    """A's step at which a resumed B begins."""
+    horizon: Horizon | None = None
+    """Rows from here on are not judged; None: all are."""
+    clamps: tuple[str, ...] = ()
+    """Clamps that are on in every trial (`trial.clamp`)."""
+    units: Units = NOTHING
+    """What differs; what B has beside its requested inputs is taken from here."""
+    left_out: Mapping[Layer, str] = field(default_factory=dict)
+    """Layer that the user does not want moved to the option that says so."""
+    must_run: bool = False
+    """Whether a failing A is an error, and no trial."""
+    should_stop: Callable[[], bool] = lambda: False
+    """Asked while a trial runs; True ends it."""
+    announce: Callable[[frozenset[Unit]], None] = lambda _: None
+    """Called before a trial is started."""
+    found: Callable[[Sequence[Unit], Sequence[Untested]], None] = lambda _units, _cannot: None
+    """Called when more is moved than `units` says, with all that is, and with what cannot be."""
 
 
 class Trials:
     """An oracle over two recorded runs.
 
     Args:
-        a: The baseline, open.
-        b: The candidate, open; None: trials are compared with A alone.
-        last_step: Last step that a trial runs, in A's numbering.
-        first: Where A and B first differ, if that is known.
-        journal: Remembers trials.
-        workspace: Where they run.
-        offset_b: A's step at which a resumed B begins.
-        should_stop: Asked while a trial runs; True ends it.
-        announce: Called before a trial is started.
+        pair: The runs, and how trials are made.
     """
 
-    def __init__(
-        self,
-        a: Run,
-        b: Run | None,
-        last_step: int,
-        *,
-        journal: Journal,
-        workspace: Workspace,
-        first: Address | None = None,
-        offset_b: int = 0,
-        should_stop: Callable[[], bool] = lambda: False,
-        announce: Callable[[frozenset[Unit]], None] = lambda _: None,
-    ) -> None:
-        self._a, self._b = a, b
-        self._record_a = merged_record(a)
-        self._record_b = self._record_a if b is None else merged_record(b)
-        self._sides = Sides(a=self._record_a, b=self._record_b, last_step=last_step)
-        self._journal = journal
-        self._workspace = workspace
-        self._first = first
-        self._offset = offset_b
-        self._should_stop = should_stop
-        self._announce = announce
+    def __init__(self, pair: Pair) -> None:
+        self._pair = pair
+        self._record_a = merged_record(pair.a)
         self._lock = threading.RLock()
         self._count = 0
-        self._controls: set[frozenset[Unit]] = {frozenset()}
+        self._controls: set[frozenset[Unit]] = {frozenset(), frozenset(pair.units.units)}
         self._made_here: set[tuple[frozenset[Unit], int]] = set()
+        self._recorded: dict[frozenset[Unit], End] = {}
         self.interrupted = False
         """A trial was ended because the search was."""
         self.environments: dict[frozenset[Unit], Environment] = {}
@@ -87,11 +107,14 @@ class Trials:
     @property
     def last_step(self) -> int:
         """Last step that a trial runs."""
-        return self._sides.last_step
+        return self._pair.sides.last_step
 
-    def always_run(self, swapped: frozenset[Unit]) -> None:
-        """Take a configuration for a control: an earlier search never answers for it, as for nothing swapped."""
-        self._controls.add(swapped)
+    @property
+    def pair(self) -> Pair:
+        """The runs, and how trials are made."""
+        return self._pair
+
+    # -- trials --------------------------------------------------------------------------------------------------
 
     def __call__(self, swapped: frozenset[Unit], *, repeat: int = 0) -> Trial:
         """Return the trial of A's environment with some units at B's values.
@@ -100,18 +123,41 @@ class Trials:
             swapped: Units at B's values.
             repeat: 0, 1, 2, ...: each may be answered from the journal, unless the configuration is a control that
                 this object has not run yet.
+
+        Raises:
+            ReplayError: if A itself fails though it has to run.
         """
-        known = self._journal.find(swapped, repeat)
+        known = self._pair.journal.find(swapped, repeat)
         if known is not None and (swapped not in self._controls or (swapped, repeat) in self._made_here):
             return replace(known, n=self._next(), swapped=_sorted(swapped))
-        self._announce(swapped)
+        self._pair.announce(swapped)
         trial = self._made(swapped)
+        if not swapped and trial.outcome in (Outcome.OTHER, Outcome.B) and self._hold_moving_seeds():
+            trial = self._made(swapped)
         if trial.outcome is Outcome.SKIP and TEARDOWN in trial.reason:
             trial = self._made(swapped)
+        if self._pair.must_run and not swapped and trial.outcome is Outcome.SKIP and not self.interrupted:
+            raise ReplayError(
+                f"the recorded command fails now, which it did not when it was recorded: {trial.reason}",
+                hint="trials run it again in the recorded directory; does it need something that is gone?",
+            )
         if trial.reason != INTERRUPTED:
-            self._journal.add(trial, repeat)
+            self._pair.journal.add(trial, repeat)
             self._made_here.add((swapped, repeat))
         return trial
+
+    def _hold_moving_seeds(self) -> bool:
+        """Hold from now on the seeds that the last replay of A did not get again; False where it got all of them."""
+        now = seeds_in(self.environments.get(frozenset(), self._record_a.environment))
+        found = moved(self._record_a, now)
+        if not found:
+            return False
+        self._pair = replace(self._pair, sides=replace(self._pair.sides, moving=found))
+        return True
+
+    def held_seeds(self) -> tuple[str, ...]:
+        """Return the seeds and first states that are held at A's in every trial where they are not swapped."""
+        return held_in(self._record_a, self._pair.sides.moving)
 
     def read_back(self, swapped: frozenset[Unit]) -> Environment:
         """Return the environment that a trial had, running it again if it is only remembered."""
@@ -119,43 +165,82 @@ class Trials:
             self._made(swapped)
         return self.environments.get(swapped, self._record_a.environment)
 
+    def recording(
+        self, swapped: frozenset[Unit], folder: Path, alter: Callable[[Launch], Launch] = lambda launch: launch
+    ) -> Path:
+        """Run a configuration in a folder, and return where its recording lies.
+
+        Args:
+            swapped: Units at B's values.
+            folder: Of the trial.
+            alter: Changes what is started.
+
+        Raises:
+            ReplayError: if it does not run.
+        """
+        self._pair.announce(swapped)
+        try:
+            ended = self._run(alter(self._launch(swapped, folder)), folder)
+        except CannotBuildError as error:
+            raise ReplayError(str(error)) from None
+        if ended.stopped:
+            self.interrupted = True
+        with Run(folder / "run") as made:
+            if not is_whole(made, self.last_step):
+                raise ReplayError(f"it does not run: {_why(ended)}")
+        return folder / "run"
+
     def _next(self) -> int:
         with self._lock:
             self._count += 1
             return self._count
 
+    def _launch(self, swapped: frozenset[Unit], folder: Path) -> Launch:
+        started = launch(self._pair.sides, swapped, folder)
+        return with_clamps(started, self._pair.clamps) if self._pair.clamps else started
+
+    def _run(self, started: Launch, folder: Path) -> Ended:
+        ended = run(started, folder, self._patience(), self._pair.should_stop)
+        if NOT_INSTALLED in ended.output:
+            raise ReplayError(
+                f"the recorded command runs an interpreter without this package: {last_words(ended.output)}",
+                hint=f"install it there: {started.command[0]} -m pip install bisect-diverge",
+            )
+        return ended
+
     def _made(self, swapped: frozenset[Unit]) -> Trial:
-        with self._workspace.folder() as folder:
+        with self._pair.workspace.folder() as folder:
             try:
-                started = launch(self._sides, swapped, folder)
+                started = self._launch(swapped, folder)
             except CannotBuildError as error:
                 return self._skipped(swapped, str(error), 0.0)
-            ended = run(started, folder, self._patience(), self._should_stop)
+            began = time.time()
+            ended = self._run(started, folder)
             if ended.stopped:
                 self.interrupted = True
                 return self._skipped(swapped, INTERRUPTED, ended.seconds)
             if ended.timed_out:
                 return self._skipped(swapped, f"not finished after {ended.seconds:.0f} s", ended.seconds)
-            if NOT_INSTALLED in ended.output:
-                raise ReplayError(
-                    f"the recorded command runs an interpreter without this package: {last_words(ended.output)}",
-                    hint=f"install it there: {started.command[0]} -m pip install bisect-diverge",
-                )
-            return self._judged(swapped, folder / "run", ended)
+            return self._judged(swapped, folder / "run", ended, began)
 
-    def _judged(self, swapped: frozenset[Unit], recording: Path, ended: Ended) -> Trial:
+    def _judged(self, swapped: frozenset[Unit], recording: Path, ended: Ended, began: float) -> Trial:
+        pair = self._pair
         try:
             with Run(recording) as made, self._lock:
-                failed = self._a.first.status.state is not State.COMPLETE or bool(self._a.first.status.exit_status)
+                failed = pair.a.first.status.state is not State.COMPLETE or bool(pair.a.first.status.exit_status)
                 if not is_whole(made, self.last_step) and not failed:
                     return self._skipped(swapped, _why(ended), ended.seconds)
-                verdict = judge(made, self._a, self._b, self._offset)
+                verdict = judge(made, pair.a, pair.b, pair.offset_b, pair.horizon)
                 environment = made.first.record.environment
                 stopped = max(file.steps for file in made.ranks.values()) - 1
+                startup = max(0.0, made.first.status.started - began)
+                if swapped in self._controls:
+                    self._recorded[swapped] = end_of(made, self.last_step)
         except RunError:
             return self._skipped(swapped, _why(ended), ended.seconds)
         self.environments[swapped] = environment
-        return self._trial(swapped, verdict, environment, ended.seconds, stopped)
+        trial = self._trial(swapped, verdict, environment, ended.seconds, stopped)
+        return replace(trial, startup=startup)
 
     def _trial(
         self, swapped: frozenset[Unit], verdict: Judgement, environment: Environment, seconds: float, stopped: int
@@ -174,47 +259,127 @@ class Trials:
             seconds=seconds,
             stopped_at_step=stopped,
             reason=verdict.reason,
+            clamps=self._pair.clamps,
         )
 
     def _skipped(self, swapped: frozenset[Unit], reason: str, seconds: float) -> Trial:
         return Trial(
-            n=self._next(), base="a", swapped=_sorted(swapped), outcome=Outcome.SKIP, seconds=seconds, reason=reason
+            n=self._next(),
+            base="a",
+            swapped=_sorted(swapped),
+            outcome=Outcome.SKIP,
+            seconds=seconds,
+            reason=reason,
+            clamps=self._pair.clamps,
         )
 
     def _patience(self) -> float:
-        file = self._a.first
+        file = self._pair.a.first
         took = file.path.stat().st_mtime - file.status.started
         return max(FEWEST_SECONDS, TIMES_SLOWER * took)
 
+    # -- what else a search may ask ------------------------------------------------------------------------------
+
+    def left_over(self, swapped: frozenset[Unit]) -> tuple[Sequence[Unit], Sequence[Untested]]:
+        """Return resolved values of B that a swap of all requested inputs does not bring about."""
+        if self._pair.b is None or not self._pair.units.resolved:
+            return (), ()
+        units = replace(self._pair.units, units=_sorted(swapped), untestable=())
+        found = left_over(units, self.read_back(swapped), merged_record(self._pair.b).environment)
+        more = [unit for unit in found.units if unit not in swapped]
+        out = self._pair.left_out
+        reasons = {unit: f"left out by {out[unit.layer]}" for unit in more if unit.layer in out}
+        free = tuple(unit for unit in more if unit not in reasons)
+        self._controls.add(swapped.union(free))
+        refused = (Untested(unit=unit, reason=reason) for unit, reason in reasons.items())
+        cannot = (*found.untestable, *refused)
+        self._pair.found((*_sorted(swapped), *free), (*self._pair.units.untestable, *cannot))
+        return free, cannot
+
+    def parts(self, unit: Unit) -> tuple[Unit, ...]:
+        """Return the parts of a unit; empty where it cannot be taken apart.
+
+        Raises:
+            ReplayError: if something that is needed for it is gone.
+        """
+        return parts_of(self._pair.sides.a, self._pair.sides.b, unit)
+
+    def observe(self, swapped: frozenset[Unit]) -> Observation:
+        """Return the parameters after the last step, unrecorded and recorded; nothing of it is remembered."""
+        if self._pair.horizon is not None:
+            return Observation(reason=f"A repeats itself up to {self._pair.horizon.address} only")
+        self._controls.add(swapped)
+        if swapped not in self._recorded:
+            self._made(swapped)
+        recorded = self._recorded.get(swapped, End(reason="the recorded run of it failed"))
+        if recorded.reason:
+            return Observation(reason=recorded.reason)
+        with self._pair.workspace.folder() as folder:
+            started = unrecorded(self._launch(swapped, folder), folder, recorded.updates)
+            ended = self._run(started, folder)
+            self.interrupted = self.interrupted or ended.stopped
+            seen = told(folder, len(self._pair.a.ranks), recorded.updates)
+        if seen.reason:
+            return Observation(reason=f"{seen.reason}: {_why(ended)}")
+        where = f"the parameters after step {self.last_step}"
+        return Observation(unrecorded=seen.bits, recorded=recorded.bits, where=where)
+
     def limit(self, differing: Sequence[Address]) -> Trials | None:
-        """Return an oracle that judges only the steps before all of these addresses.
+        """Return an oracle that judges only what precedes all of these addresses: whole steps, or rows of A's order.
 
         None where A and B do not differ before them, so that nothing would be left to search.
         """
-        last = min(address.step for address in differing) - 1
-        if last < 0 or self._b is None or self._first is None or self._first.step > last:
+        pair = self._pair
+        if pair.b is None or pair.first is None:
             return None
+        last = min(address.step for address in differing) - 1
+        if pair.first.step <= last:
+            return self._but(last, None)
+        horizon = None if pair.offset_b else horizon_of(pair.a, pair.b, differing)
+        if horizon is None or not precedes(pair.a, pair.first, horizon):
+            return None
+        return self._but(horizon.address.step, horizon)
+
+    def _but(self, last_step: int, horizon: Horizon | None) -> Trials:
+        before = "" if horizon is None else f", before {horizon.address}"
         limited = Trials(
-            self._a,
-            self._b,
-            last,
-            first=self._first,
-            journal=self._journal.until(last),
-            workspace=self._workspace,
-            offset_b=self._offset,
-            should_stop=self._should_stop,
-            announce=self._announce,
+            replace(
+                self._pair,
+                sides=replace(self._pair.sides, last_step=last_step),
+                journal=self._pair.journal.but(f"until {last_step}{before}"),
+                horizon=horizon,
+            )
         )
         limited._controls |= self._controls
         return limited
 
+    def clamps(self) -> Sequence[str]:
+        """Return the names of all clamps."""
+        return tuple(CLAMPS)
+
+    def clamped(self, clamps: Collection[str]) -> Trials:
+        """Return an oracle whose trials run with these clamps; nothing of it is remembered."""
+        return Trials(replace(self._pair, clamps=tuple(clamps), journal=self._pair.journal.but(None)))
+
+    def advise(self, trials: Sequence[Trial]) -> Sequence[str]:
+        """Return what these repeats, which differ, suggest to do about it."""
+        swapped = frozenset(trials[0].swapped)
+        differing = [t.first_against_b if swapped else t.first_against_a for t in trials]
+        of_b = self._pair.b if swapped and self._pair.b is not None else self._pair.a
+        recorded = merged_record(of_b).environment
+        return advice(recorded, self.environments.get(swapped), [x for x in differing if x is not None])
+
 
 def merged_record(run: Run) -> RunRecord:
-    """Return the record of the lowest rank with the files that all ranks wrote."""
+    """Return the record of the lowest rank with the files that all ranks wrote, and those that the others read."""
     written: dict[str, str] = {}
+    read: list[Setting] = []
     for file in run.ranks.values():
         written |= file.record.written
-    return run.first.record.with_(written=written)
+        read += [s for s in file.record.environment.settings if not s.resolved and is_input(s.layer, s.knob)]
+    place = run.path if run.path.is_dir() else run.path.parent
+    environment = Environment().merged(tuple(read)).merged(run.first.record.environment.settings)
+    return run.first.record.with_(written=written, place=str(place.resolve()), environment=environment)
 
 
 def _why(ended: Ended) -> str:

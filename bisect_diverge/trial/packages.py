@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shutil
@@ -9,10 +10,11 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from bisect_diverge.environment.dependencies import read
+from bisect_diverge.trial.requirements import normal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -121,12 +123,53 @@ def only(names: Iterable[str], directory: str, folder: Path) -> str:
     return str(links)
 
 
+def without(names: Iterable[str], directory: str, folder: Path) -> str:
+    """Return a directory with links to everything in another one but the files of some packages.
+
+    Args:
+        names: The packages.
+        directory: Where they lie.
+        folder: Where the links are made.
+
+    Raises:
+        CannotBuildError: if it is not known which files are theirs.
+    """
+    gone: set[str] = set()
+    for name in names:
+        for info in Path(directory).glob("*.dist-info"):
+            if normal(info.name.split("-")[0]) == name:
+                gone |= _files_of(info, name)
+    links = folder / f"packages-{len(list(folder.iterdir()))}"
+    links.mkdir()
+    folders = {str(parent) for path in gone for parent in PurePosixPath(path).parents}
+    todo = [""]
+    while todo:
+        for entry in os.scandir(Path(directory) / (within := todo.pop())):
+            path = f"{within}/{entry.name}".lstrip("/")
+            if path in gone or entry.name == "__pycache__":
+                continue
+            if path in folders and entry.is_dir():
+                todo.append(path)
+                continue
+            (links / path).parent.mkdir(parents=True, exist_ok=True)
+            (links / path).symlink_to(entry.path)
+    return str(links)
+
+
+def _files_of(info: Path, name: str) -> set[str]:
+    try:
+        lines = (info / "RECORD").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise CannotBuildError(f"which files {name} has put into {info.parent} is not known") from error
+    return {row[0] for row in csv.reader(lines) if row} | {f"{info.name}/{path.name}" for path in info.iterdir()}
+
+
 def _top_level(name: str, directory: str) -> set[str]:
     """Return what a package has put into a directory, by its list of files, else by its name."""
     plain = name.replace("-", "_")
     found = {plain, f"{plain}.py", f"{plain}.libs", f"{name}.libs"}
     for info in Path(directory).glob("*-info"):
-        if re.sub(r"[-_.]+", "-", info.name.split("-")[0]).lower() != name:
+        if normal(info.name.split("-")[0]) != name:
             continue
         found.add(info.name)
         for table, separator in (("RECORD", ","), ("top_level.txt", "\n")):

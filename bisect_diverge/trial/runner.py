@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 GUARD = Path(__file__).with_name("guard.py")
+OUTPUT = "output.log"
+"""File in the folder of a trial: what it printed."""
+ERRORS = "errors.log"
+"""What it printed on standard error, where that is kept apart."""
 POLL_SECONDS = 0.05
 TAIL_BYTES = 4000
 """Output that is read again to say why a command failed."""
@@ -50,30 +54,38 @@ class Ended:
     """The end of what it printed."""
 
 
-def run(launch: Launch, folder: Path, seconds: float, should_stop: Callable[[], bool] = lambda: False) -> Ended:
+def run(
+    launch: Launch,
+    folder: Path,
+    seconds: float,
+    should_stop: Callable[[], bool] = lambda: False,
+    *,
+    separate: bool = False,
+) -> Ended:
     """Run a command in a session of its own.
 
     Args:
         launch: What to run.
-        folder: Directory of the trial; gets ``output.log``. Removed if this process is killed.
+        folder: Directory of the trial; gets `OUTPUT`. Removed if this process is killed.
         seconds: Time after which it is ended.
         should_stop: Asked while it runs.
+        separate: What it prints on standard error goes to `ERRORS` instead.
     """
-    log = folder / "output.log"
+    log = folder / OUTPUT
     theirs, ours = os.pipe()
     began = time.monotonic()
     processors = ",".join(map(str, launch.processors)) or "-"
     words = [sys.executable, "-I", "-S", str(GUARD), str(theirs), str(folder), processors, *launch.command]
     timed_out = stopped = False
     try:
-        with log.open("wb") as output:
+        with log.open("wb") as output, (folder / ERRORS if separate else Path(os.devnull)).open("wb") as errors:
             guard = subprocess.Popen(
                 words,
                 cwd=launch.cwd,
                 env=launch.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
-                stderr=subprocess.STDOUT,
+                stderr=errors if separate else subprocess.STDOUT,
                 pass_fds=(theirs,),
                 start_new_session=True,
             )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from bisect_diverge.diff.compare import compare
@@ -12,12 +12,16 @@ from bisect_diverge.diff.options import DiffOptions
 from bisect_diverge.errors import NotComparableError, ReplayError
 from bisect_diverge.model.divergence import Verdict
 from bisect_diverge.model.environment import Layer
-from bisect_diverge.model.trial import Outcome, Unit, Untested
+from bisect_diverge.model.trial import Unit, Untested
+from bisect_diverge.store.reader import Run
 from bisect_diverge.trial.circumstances import changed_files, circumstances
+from bisect_diverge.trial.clamp import split
 from bisect_diverge.trial.configuration import check
+from bisect_diverge.trial.draft import Sides
+from bisect_diverge.trial.images import image_of
 from bisect_diverge.trial.journal import Journal, key_of
-from bisect_diverge.trial.oracle import Trials, merged_record
-from bisect_diverge.trial.units import Units, left_over, units_of
+from bisect_diverge.trial.oracle import NOTHING, Pair, Trials, merged_record
+from bisect_diverge.trial.units import Units, units_of
 from bisect_diverge.trial.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -25,7 +29,6 @@ if TYPE_CHECKING:
 
     from bisect_diverge.model.address import Address
     from bisect_diverge.model.trial import Bisection
-    from bisect_diverge.store.reader import Run
 
 MOST_MOVED = 4
 """So many values that moved by themselves are named."""
@@ -45,6 +48,18 @@ class TrialOptions:
     """Asked while a trial runs."""
     announce: Callable[[frozenset[Unit]], None] = lambda _: None
     """Called before a trial is started."""
+    warn: Callable[[str], None] = lambda _: None
+    """Gets what the user should know at once, a sentence a time."""
+    found: Callable[[Sequence[Unit], Sequence[Untested]], None] = lambda _units, _cannot: None
+    """Called when more is moved than `units` says, with all that is, and with what cannot be."""
+    units: Units = NOTHING
+    """What differs (`differing_units`)."""
+    left_out: Mapping[Layer, str] = field(default_factory=dict)
+    """Layer that is not moved to the option that says so (`left_out`)."""
+    must_run: bool = False
+    """Whether it is an error when A itself fails."""
+    image_cmd: str = ""
+    """What starts a command in a container image, with ``{image}`` in it; empty: not known."""
 
 
 def first_divergence(a: Run, b: Run, offset_b: int = 0) -> Address | None:
@@ -59,23 +74,36 @@ def first_divergence(a: Run, b: Run, offset_b: int = 0) -> Address | None:
     return None if divergence.first is None else divergence.first.address
 
 
-def differing_units(a: Run, b: Run, only: Sequence[str] = (), skip: Sequence[str] = ()) -> Units:
+def left_out(only: Sequence[str] = (), skip: Sequence[str] = ()) -> dict[Layer, str]:
+    """Return the layers that are not moved, each with the option that says so.
+
+    Args:
+        only: Layers to search; empty: all.
+        skip: Layers to leave out.
+    """
+    return {
+        layer: "--skip" if layer in skip else "--only"
+        for layer in Layer
+        if layer in skip or (only and layer not in only)
+    }
+
+
+def differing_units(a: Run, b: Run, out: Mapping[Layer, str] | None = None, image_cmd: str = "") -> Units:
     """Return what differs between two runs.
 
     Args:
         a: The baseline.
         b: The candidate.
-        only: Layers to search; empty: all.
-        skip: Layers to leave out.
+        out: Layers that are not moved (`left_out`). Their resolved values stay among the evidence: what another layer
+            moves is no unit, whatever its layer.
+        image_cmd: What starts a command in a container image; empty: not known.
     """
-    units = units_of(merged_record(a), merged_record(b))
-    out = {unit: "--skip" for unit in units.units if unit.layer in skip}
-    out |= {unit: "--only" for unit in units.units if only and unit.layer not in only and unit not in out}
-    left = tuple(Untested(unit=unit, reason=f"left out by {out[unit]}") for unit in units.units if unit in out)
+    units, out = units_of(merged_record(a), merged_record(b), image_cmd), out or {}
+    left = tuple(Untested(unit=u, reason=f"left out by {out[u.layer]}") for u in units.units if u.layer in out)
     return Units(
-        units=tuple(unit for unit in units.units if unit not in out),
+        units=tuple(unit for unit in units.units if unit.layer not in out),
         untestable=(*units.untestable, *left),
-        resolved=tuple(d for d in units.resolved if not (only and d.layer not in only) and d.layer not in skip),
+        resolved=units.resolved,
     )
 
 
@@ -93,57 +121,76 @@ def trials(a: Run, b: Run | None, first: Address | None, options: TrialOptions) 
         ReplayError: if A's command cannot be started any more.
     """
     record = merged_record(a)
-    trouble = check(record)
+    trouble = check(record, in_image=bool(options.image_cmd and image_of(record)))
     if trouble:
         raise ReplayError(trouble, hint="trials run the recorded command again, in the recorded directory")
     last_step = max(file.steps for file in a.ranks.values()) - 1 if first is None else first.step + 1
     folder = a.path / "trials" if a.path.is_dir() else None
+    lies_about = circumstances(record, merged_record(b or a)) + options.image_cmd
     journal = Journal(
         folder,
         key_of(a),
         "" if b is None else key_of(b),
-        f"step {last_step}, offset {options.offset_b}, {circumstances(record, merged_record(b or a))}",
+        f"step {last_step}, offset {options.offset_b}, {lies_about}",
         fresh=options.fresh,
+        warn=options.warn,
     )
     with Workspace(options.keep) as workspace:
         yield Trials(
-            a,
-            b,
-            last_step,
-            first=first,
-            journal=journal,
-            workspace=workspace,
-            offset_b=options.offset_b,
-            should_stop=options.should_stop,
-            announce=options.announce,
+            Pair(
+                a=a,
+                b=b,
+                sides=Sides(
+                    a=record,
+                    b=record if b is None else merged_record(b),
+                    last_step=last_step,
+                    image_cmd=options.image_cmd,
+                ),
+                first=first,
+                journal=journal,
+                workspace=workspace,
+                offset_b=options.offset_b,
+                units=options.units,
+                left_out=options.left_out,
+                must_run=options.must_run,
+                should_stop=options.should_stop,
+                announce=options.announce,
+                found=options.found,
+            )
         )
 
 
-def with_left_over(units: Units, oracle: Trials, b: Run) -> Units:
-    """Return the units, with those resolved values that the others do not bring about in B.
+@contextmanager
+def clamped(oracle: Trials) -> Iterator[tuple[Trials, Address | None, tuple[Untested, ...]]]:
+    """Yield an oracle that compares with A and B as they are with every clamp on, in which all its trials run.
 
-    Runs the two controls that every search begins with: A must run, and B is what a swap of everything makes.
+    Runs A and B so once each. What a clamp holds is no unit any more.
+
+    Yields:
+        The oracle, where A and B first differ with clamps (None: nowhere that far), and what cannot be blamed.
 
     Raises:
-        ReplayError: if the recorded command fails now.
+        ReplayError: if one of them does not run.
+        NotComparableError: if they cannot be compared any more.
     """
-    baseline = oracle(frozenset())
-    if baseline.outcome is Outcome.SKIP and not oracle.interrupted:
-        raise ReplayError(
-            f"the recorded command fails now, which it did not when it was recorded: {baseline.reason}",
-            hint="trials run it again in the recorded directory; does it need something that is gone?",
+    names = tuple(oracle.clamps())
+    pair = oracle.clamped(names).pair
+    free, held = split(pair.units.units, names)
+    runner = Trials(pair)
+    with ExitStack() as stack:
+        runs = []
+        for swapped in (frozenset[Unit](), frozenset(pair.units.units)):
+            folder = stack.enter_context(pair.workspace.folder())
+            runs.append(stack.enter_context(Run(runner.recording(swapped, folder))))
+        first = first_divergence(runs[0], runs[1])
+        resolved, _ = split((Unit(layer=d.layer, knob=d.knob, a=d.a, b=d.b) for d in pair.units.resolved), names)
+        kept = {(unit.layer, unit.knob) for unit in resolved}
+        units = Units(
+            units=free,
+            untestable=pair.units.untestable,
+            resolved=tuple(d for d in pair.units.resolved if (d.layer, d.knob) in kept),
         )
-    everything = frozenset(units.units)
-    oracle.always_run(everything)
-    if not units.resolved or baseline.outcome is not Outcome.A:
-        return units
-    if everything and oracle(everything).outcome is Outcome.B:
-        return units
-    more = left_over(units, oracle.read_back(everything), merged_record(b).environment)
-    oracle.always_run(frozenset(more.units))
-    if len(more.units) > len(units.units) and oracle(frozenset(more.units)).outcome is Outcome.B:
-        return Units(units=more.units, untestable=units.untestable, resolved=())  # the others moved with them
-    return more
+        yield Trials(replace(pair, a=runs[0], b=runs[1], first=first, offset_b=0, units=units)), first, held
 
 
 def with_what_moved(bisection: Bisection) -> Bisection:
@@ -158,6 +205,15 @@ def with_what_moved(bisection: Bisection) -> Bisection:
     names = "; ".join(f"{d.layer} {d.knob}: {d.a or '(not set)'} -> {d.b}" for d in moved[:MOST_MOVED])
     more = f"; and {len(moved) - MOST_MOVED} more" if len(moved) > MOST_MOVED else ""
     note = f"since A was recorded this has moved by itself, and is the same in every trial here: {names}{more}"
+    return replace(bisection, notes=(*bisection.notes, note))
+
+
+def with_held_seeds(bisection: Bisection, oracle: Trials) -> Bisection:
+    """Return a bisection that says which seeds were held in every trial, since every process has others."""
+    held = oracle.held_seeds()
+    if not held:
+        return bisection
+    note = f"another value in every process, and so held at A's in every trial unless swapped: {', '.join(held)}"
     return replace(bisection, notes=(*bisection.notes, note))
 
 

@@ -12,11 +12,23 @@ from bisect_diverge.environment.read import AT_END
 from bisect_diverge.environment.source import END_MARK
 from bisect_diverge.model.environment import Difference, Environment, Layer
 from bisect_diverge.model.trial import Unit, Untested
+from bisect_diverge.trial import inputs, swap_seed
 from bisect_diverge.trial.command import PROGRAM, CommandLine, differing, take_apart
+from bisect_diverge.trial.images import NAMES, image_units
+from bisect_diverge.trial.interpreters import (
+    EXECUTABLE,
+    IMPLEMENTATION,
+    VERSION,
+    move_together,
+    value_of,
+    why_not_interpreter,
+)
+from bisect_diverge.trial.package_units import package_units
 from bisect_diverge.trial.packages import entries, versions
+from bisect_diverge.trial.source_units import source_units, why_not_feature
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from bisect_diverge.model.run import RunRecord
 
@@ -35,8 +47,13 @@ class Units:
     """Resolved values that no requested input is known to explain: they become units when a trial of B proves it."""
 
 
-def units_of(a: RunRecord, b: RunRecord) -> Units:
+def units_of(a: RunRecord, b: RunRecord, image_cmd: str = "") -> Units:
     """Return what differs between two runs.
+
+    Args:
+        a: The baseline.
+        b: The candidate.
+        image_cmd: What starts a command in a container image; empty: not known.
 
     Raises:
         ReplayError: if a command was not recorded so that it can be run again.
@@ -47,19 +64,34 @@ def units_of(a: RunRecord, b: RunRecord) -> Units:
     launched = is_launched(line_a) or is_launched(line_b)
     untestable: list[Untested] = []
     resolved: list[Difference] = []
+    of_source: list[Difference] = []
+    of_packages: list[Difference] = []
+    images = image_units(a, b, image_cmd)
     for difference in differences(a.environment, b.environment):
         key = (difference.layer, difference.knob)
-        if _is_explained(difference, found, a, b, launched=launched):
+        if _is_explained(difference, found, a, b, launched=launched) or _moves_along(difference, images, a, b):
             continue
         is_setter = difference.layer is Layer.SEEDS and not is_variable(*key)
-        if key not in requested or is_setter:  # what a setter was called with is the script's doing
+        if is_setter and swap_seed.stands_alone(a, b, difference):
+            is_setter = False
+        if key not in requested or is_setter or inputs.is_waiting(difference):  # what is read is the script's doing
             resolved.append(difference)
             continue
-        reason = _why_not(difference)
+        if difference.layer is Layer.SOURCE:
+            of_source.append(difference)
+            continue
+        if _is_package(difference):
+            of_packages.append(difference)
+            continue
+        reason = _why_not_between(a, b, difference)
         if reason:
             untestable.append(Untested(unit=_unit(difference), reason=reason))
         else:
-            found.append(_unit(difference))
+            found.append(inputs.named(a, b, _unit(difference)))
+    with_interpreter = move_together(a, b) and any(unit.knob == EXECUTABLE for unit in found)
+    packages = () if with_interpreter else package_units(a, b, of_packages)
+    for each in (*images, *packages, *source_units(a, b, of_source)):
+        found.append(each) if isinstance(each, Unit) else untestable.append(each)
     return Units(units=tuple(found), untestable=tuple(untestable), resolved=tuple(resolved))
 
 
@@ -91,11 +123,11 @@ def left_over(units: Units, trial: Environment, b: Environment) -> Units:
 
 
 def _why_not_held(unit: Unit) -> str:
-    if unit.a is None or unit.b is None:
-        return "one of the two runs does not have it"
-    if unit.layer is Layer.SEEDS and not (unit.a.isdigit() and unit.b.isdigit()):
-        return "the setter was not called once, with a plain number, in both runs"
-    return ""
+    if inputs.is_input(unit.layer, unit.knob):
+        return ""
+    if unit.layer is Layer.SEEDS and swap_seed.is_seed(unit.knob):
+        return swap_seed.why_not(unit)
+    return "one of the two runs does not have it" if unit.a is None or unit.b is None else ""
 
 
 def _unit(difference: Difference) -> Unit:
@@ -120,6 +152,8 @@ def _is_explained(difference: Difference, found: list[Unit], a: RunRecord, b: Ru
     named = {unit.knob for unit in found}
     if difference.layer is Layer.CONFIGURATION:  # the command itself was compared, launcher and all
         return knob.startswith("argv.")
+    if inputs.is_named_elsewhere(difference, found):
+        return True
     if difference.layer is Layer.SOURCE and knob.startswith("file:"):
         return one_sided and PROGRAM in named
     if difference.layer is Layer.DEPENDENCIES and knob == PYTHONPATH:
@@ -127,6 +161,16 @@ def _is_explained(difference: Difference, found: list[Unit], a: RunRecord, b: Ru
     if difference.layer is Layer.HARDWARE and knob in LAUNCHED:
         return launched
     return False
+
+
+def _moves_along(difference: Difference, images: Sequence[Unit | Untested], a: RunRecord, b: RunRecord) -> bool:
+    """Whether a difference moves with the container image, or with the program of the interpreter."""
+    if difference.layer is Layer.RUNTIME and difference.knob in NAMES:
+        return bool(images)
+    if difference.layer is Layer.RUNTIME and difference.knob in (VERSION, IMPLEMENTATION):
+        return value_of(a, EXECUTABLE) != value_of(b, EXECUTABLE)
+    testable = any(isinstance(each, Unit) for each in images)
+    return testable and (_is_package(difference) or difference.knob.startswith("python."))
 
 
 def _why_not(difference: Difference) -> str:
@@ -138,11 +182,19 @@ def _why_not(difference: Difference) -> str:
         here = len(os.sched_getaffinity(0))
         wanted = max(int(difference.a or 0), int(difference.b or 0))
         return f"needs {wanted} processors, and {here} are here" if wanted > here else ""
-    if rule.way is Way.PACKAGE and difference.b is None:
-        return "B does not have it, and a package cannot be taken out of an environment that is there"
     if "masked" in (difference.a, difference.b):
         return "its value looked like a credential and was not kept"
     return ""
+
+
+def _why_not_between(a: RunRecord, b: RunRecord, difference: Difference) -> str:
+    """Return why an input cannot be swapped between these two runs; empty if it can."""
+    if inputs.is_input(difference.layer, difference.knob):
+        return inputs.why_not(a, b, difference)
+    if rule_for(difference.layer, difference.knob).way is Way.INTERPRETER:
+        return why_not_interpreter(a, b)
+    reason = _why_not(difference)
+    return why_not_feature(a, b, difference) if not reason and difference.layer is Layer.FEATURES else reason
 
 
 def own_entries(a: RunRecord, b: RunRecord) -> tuple[str, ...]:
@@ -157,8 +209,12 @@ def own_entries(a: RunRecord, b: RunRecord) -> tuple[str, ...]:
 def package_differences(a: RunRecord, b: RunRecord) -> Iterator[Difference]:
     """Yield the packages of which the version differs."""
     for difference in differences(a.environment, b.environment):
-        if difference.layer is Layer.DEPENDENCIES and rule_for(difference.layer, difference.knob).way is Way.PACKAGE:
+        if _is_package(difference):
             yield difference
+
+
+def _is_package(difference: Difference) -> bool:
+    return difference.layer is Layer.DEPENDENCIES and rule_for(difference.layer, difference.knob).way is Way.PACKAGE
 
 
 def path_of(record: RunRecord) -> str | None:

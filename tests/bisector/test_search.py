@@ -11,6 +11,7 @@ from bisect_diverge.bisector.plan import ORDER, middles, ordered
 from bisect_diverge.bisector.price import price
 from bisect_diverge.bisector.search import bisect
 from bisect_diverge.bisector.supposed import Effect, World, supposed_units
+from bisect_diverge.errors import ReplayError
 from bisect_diverge.model.address import Address, Phase
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.model.trial import (
@@ -524,3 +525,76 @@ def test_left_out_is_never_blamed() -> None:
     assert not result.causes
     assert f"not tested: {CAUSE}" in notes(result)
     assert bisect([], replace(WORLD, effects=()), untestable=[row]).verdict is BisectVerdict.INCONCLUSIVE
+
+
+@dataclass
+class Completing:
+    """An oracle whose B has something beside its requested inputs."""
+
+    world: World
+    more: tuple[Unit, ...]
+    cannot: tuple[Untested, ...]
+    asked: Sequence[frozenset[Unit]] = ()
+
+    def __call__(self, swapped: frozenset[Unit], *, repeat: int = 0) -> Trial:
+        """Return the world's trial."""
+        return self.world(swapped, repeat=repeat)
+
+    def left_over(self, swapped: frozenset[Unit]) -> tuple[Sequence[Unit], Sequence[Untested]]:
+        """Return what was given."""
+        self.asked = [*self.asked, swapped]
+        return self.more, self.cannot
+
+
+DTYPE = Unit(layer=Layer.KERNELS, knob="default_dtype", a="float32", b="float64")
+CANNOT = Untested(unit=DTYPE, reason="nothing outside of the script sets it")
+
+
+@pytest.mark.parametrize("requested", [EIGHT[:7], ()])
+def test_resolved_values_are_moved_only_where_the_requested_inputs_do_not_make_b(requested: tuple[Unit, ...]) -> None:
+    """What nobody asked for is a unit where B needs it; what cannot be swapped has no part once B is reached."""
+    world = World(units=EIGHT if requested else EIGHT[7:], effects=(both(EIGHT[7]),))
+    oracle = Completing(world, EIGHT[7:], (CANNOT,))
+    result = bisect(requested, oracle, first=at(0))
+
+    assert [cause.units for cause in result.causes] == [(EIGHT[7],)]
+    assert result.verdict is BisectVerdict.CAUSE
+    assert oracle.asked == [frozenset(requested)]
+    assert not result.untestable
+    enough = Completing(WORLD, EIGHT[7:], (CANNOT,))
+    assert bisect(EIGHT, enough).causes[0].units == (CAUSE,)
+    assert not enough.asked
+
+
+def test_a_resolved_value_that_cannot_be_swapped_is_listed() -> None:
+    """Where nothing that can be swapped makes B, it remains."""
+    result = bisect(EIGHT, Completing(replace(WORLD, effects=()), (), (CANNOT,)), first=at(0))
+
+    assert result.verdict is BisectVerdict.BY_ELIMINATION
+    assert [cause.units for cause in result.causes] == [(DTYPE,)]
+
+
+def test_guilty_parts_are_named_with_what_they_are_part_of() -> None:
+    """The report needs both: the key, and the file that it stands in."""
+    parts = tuple(replace(CAUSE, knob=f"{CAUSE.knob}.{key}") for key in range(4))
+    inner = tuple(replace(CAUSE, knob=f"{parts[2].knob}.{key}") for key in range(3))
+    alternatives = (frozenset({CAUSE}), frozenset({parts[2]}), frozenset({inner[1]}))
+    world = World(units=EIGHT, effects=(Effect(alternatives),))
+    result = bisect(EIGHT, world, drill=lambda unit: {CAUSE: parts, parts[2]: inner}.get(unit, ()))
+
+    (cause,) = result.causes
+    assert (cause.units, cause.part_of) == ((inner[1],), (CAUSE, parts[2]))
+    assert cause.to_json()["part_of"] == [CAUSE.to_json(), parts[2].to_json()]
+
+
+def test_what_cannot_be_taken_apart_any_more_is_blamed_whole() -> None:
+    """The file that holds the parts is gone: the unit was proved all the same."""
+
+    def drill(_unit: Unit) -> Sequence[Unit]:
+        raise ReplayError("the repository is gone")
+
+    result = bisect(EIGHT, WORLD, drill=drill)
+
+    assert result.verdict is BisectVerdict.CAUSE
+    assert (result.causes[0].units, result.causes[0].part_of) == ((CAUSE,), ())
+    assert f"{CAUSE} could not be taken apart: the repository is gone" in result.notes

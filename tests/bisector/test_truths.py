@@ -16,7 +16,8 @@ from bisect_diverge.bisector.search import bisect
 from bisect_diverge.bisector.supposed import World, supposed_units
 from bisect_diverge.model.trial import Bisection, BisectVerdict, Outcome, Role, SearchOptions, Unit
 
-TRUTHS = 400
+TRUTHS = [100, pytest.param(400, marks=pytest.mark.matrix)]
+"""Random truths of a family: some each time, all of the table in the long series."""
 EIGHT = supposed_units(8)
 MOST = {
     "one cause": 9,
@@ -29,7 +30,7 @@ MOST = {
 """Most trials among eight units: the table of the design, one more for a pair and a single, two repeats."""
 
 
-def truths(name: str, units: tuple[Unit, ...], number: int = TRUTHS) -> list[World]:
+def truths(name: str, units: tuple[Unit, ...], number: int) -> list[World]:
     """Return random worlds of one shape, the same in every test run."""
     rng = random.Random(f"{name} {len(units)}")
     return [world_of(SHAPES[name], units, rng) for _ in range(number)]
@@ -68,10 +69,11 @@ def assert_honest(world: World, result: Bisection) -> None:
     assert [trial.n for trial in result.trials] == list(range(1, len(result.trials) + 1))
 
 
+@pytest.mark.parametrize("number", TRUTHS)
 @pytest.mark.parametrize("name", SHAPES)
-def test_among_eight(name: str) -> None:
+def test_among_eight(name: str, number: int) -> None:
     """Among eight units exactly the acting ones are blamed, the rest is innocent, within the bounds."""
-    for world in truths(name, EIGHT):
+    for world in truths(name, EIGHT, number):
         result = bisect(EIGHT, world)
 
         assert_honest(world, result)
@@ -84,12 +86,13 @@ def test_among_eight(name: str) -> None:
         assert set(result.innocent) == others - covered
 
 
+@pytest.mark.parametrize("number", TRUTHS)
 @pytest.mark.parametrize("name", SHAPES)
-def test_among_64(name: str) -> None:
+def test_among_64(name: str, number: int) -> None:
     """Among 64 units exactly the acting ones are blamed."""
     units = supposed_units(64)
     often = name in {"one cause", "two independent", "A and B", "A or B"}
-    for world in truths(name, units, TRUTHS if often else TRUTHS // 8):
+    for world in truths(name, units, number if often else number // 8):
         result = bisect(units, world)
 
         assert_honest(world, result)
@@ -111,12 +114,13 @@ def test_one_cause_at_every_place(number: int) -> None:
         assert len(result.trials) <= 6 + math.ceil(math.log2(number))
 
 
+@pytest.mark.parametrize("number", TRUTHS)
 @pytest.mark.parametrize("name", SHAPES)
-def test_with_skips(name: str) -> None:
+def test_with_skips(name: str, number: int) -> None:
     """Where some mixes do not run, every acting unit is blamed, and beside them only what cannot be told apart."""
     rng = random.Random(name)
     counts = []
-    for world in truths(name, EIGHT):
+    for world in truths(name, EIGHT, number):
         pairs = [tuple(rng.sample(EIGHT, 2)) for _ in range(2)]
         coupled_world = replace(world, needs=tuple(pairs))
         result = bisect(EIGHT, coupled_world)
@@ -134,10 +138,11 @@ def test_with_skips(name: str) -> None:
         assert max(counts) <= 34
 
 
+@pytest.mark.parametrize("number", TRUTHS)
 @pytest.mark.parametrize("name", SHAPES)
-def test_with_inert_units(name: str) -> None:
+def test_with_inert_units(name: str, number: int) -> None:
     """Units that move nothing at all are listed as inert: never blamed, never innocent."""
-    for world in truths(name, EIGHT):
+    for world in truths(name, EIGHT, number):
         dead = frozenset(set(EIGHT) - {u for e in world.effects for a in e.alternatives for u in a})
         result = bisect(EIGHT, replace(world, dead=frozenset(sorted(dead, key=str)[:2])))
 
@@ -158,26 +163,28 @@ def noisy(seed: int, share: float, *, lasting: bool) -> Callable[[frozenset[Unit
     return flaky
 
 
+@pytest.mark.parametrize("number", TRUTHS)
 @pytest.mark.parametrize("name", SHAPES)
-def test_with_passing_noise(name: str) -> None:
+def test_with_passing_noise(name: str, number: int) -> None:
     """A configuration that is flaky once is run again, and the answer is the same."""
-    for seed, world in enumerate(truths(name, EIGHT)):
+    for seed, world in enumerate(truths(name, EIGHT, number)):
         result = bisect(EIGHT, replace(world, flaky=noisy(seed, 0.3, lasting=False)))
 
         assert_honest(world, result)
         assert blamed(result) == acting(world)
 
 
+@pytest.mark.parametrize("number", TRUTHS)
 @pytest.mark.parametrize("name", SHAPES)
-def test_with_lasting_noise(name: str) -> None:
+def test_with_lasting_noise(name: str, number: int) -> None:
     """Configurations that are always flaky widen the answer or leave it open, and never make it false."""
     proved = 0
-    for seed, world in enumerate(truths(name, EIGHT)):
+    for seed, world in enumerate(truths(name, EIGHT, number)):
         result = bisect(EIGHT, replace(world, flaky=noisy(seed, 0.15, lasting=True)))
 
         assert_honest(world, result)
         proved += result.verdict is BisectVerdict.CAUSE
-    assert proved > TRUTHS // 2
+    assert proved > number // 2
 
 
 def test_matrix() -> None:

@@ -47,6 +47,18 @@ def test_what_cannot_be_run_again_is_said(record):
         ("python t.py a b", "python t.py a c", {"argv.1": ("b", "c")}),
         ("python t.py lr=1", "python t.py lr=2 bs=3", {"argv.lr": ("1", "2"), "argv.bs": (None, "3")}),
         ("python t.py", "python u.py", {"argv.program": ("t.py", "u.py")}),
+        ("python t.py --nesterov p q", "python t.py p q", {"argv.--nesterov": ("set", None)}),
+        ("python t.py p", "python t.py --amp p --lr 1", {"argv.--amp": (None, "set"), "argv.--lr": (None, "1")}),
+        ("python t.py --betas 0.8 0.99", "python t.py", {"argv.--betas": ("0.8 0.99", None)}),
+        ("python t.py --betas 0.8 0.99", "python t.py --betas 0.8 0.9", {"argv.--betas": ("0.8 0.99", "0.8 0.9")}),
+        ("python t.py --names a b", "python t.py", {"argv.--names": ("a b", None)}),
+        ("python t.py --out x p", "python t.py --out y p", {"argv.--out": ("x", "y")}),
+        ("python t.py --lr=1 p", "python t.py p", {"argv.--lr": ("1", None)}),
+        ("python t.py --amp", "python t.py --no-amp", {"argv.--amp": ("set", "no")}),
+        ("python t.py --no-amp", "python t.py", {"argv.--no-amp": ("set", None)}),
+        ("python t.py --aug a --aug b", "python t.py --aug b", {"argv.--aug": ("a b", "b")}),
+        ("python t.py --aug a --aug b", "python t.py --aug a --aug c", {"argv.--aug#2": ("b", "c")}),
+        ("python t.py fit --lr 1", "python t.py test --lr 1", {"argv.0": ("fit", "test")}),
     ],
 )
 def test_differences_are_named_flag_by_flag(a, b, knobs):
@@ -63,6 +75,14 @@ def test_differences_are_named_flag_by_flag(a, b, knobs):
         ("python t.py a --v", "python u.py b --v", ["argv.program"], "python u.py a --v"),
         ("python t.py --w 0 --lr 1", "python t.py --w 2 --lr 2", ["argv.--w", "argv.--lr"], "python t.py --w 2 --lr 2"),
         ("python t.py a", "python t.py a -- b", ["argv.1"], "python t.py a -- b"),
+        ("python t.py --nesterov p q --v", "python t.py p q", ["argv.--nesterov"], "python t.py p q --v"),
+        ("python t.py p", "python t.py --amp p --lr 1", ["argv.--amp"], "python t.py --amp p"),
+        ("python t.py --betas 1 2 --v", "python t.py --v 2", ["argv.--betas"], "python t.py --v"),
+        ("python t.py --v", "python t.py --betas 1 2 --v", ["argv.--betas"], "python t.py --betas 1 2 --v"),
+        ("python t.py --amp --v", "python t.py --no-amp", ["argv.--amp"], "python t.py --no-amp --v"),
+        ("python t.py --no-amp", "python t.py --amp --v", ["argv.--amp"], "python t.py --amp"),
+        ("python t.py --g a --g b --v", "python t.py --g b", ["argv.--g"], "python t.py --g b --v"),
+        ("python t.py --v --g b", "python t.py --g a --g b --g c", ["argv.--g"], "python t.py --v --g a --g b --g c"),
     ],
 )
 def test_a_mixed_command_has_only_the_wanted_parts_of_b(a, b, knobs, expected):

@@ -1,6 +1,7 @@
 """Trials are remembered, and only by the search that they belong to."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -90,9 +91,37 @@ def test_a_journal_of_something_else_is_refused(tmp_path):
 
 
 def test_a_directory_that_cannot_be_written_to_costs_only_the_memory(tmp_path):
-    """The search goes on, and remembers while it lasts."""
+    """The search goes on, remembers while it lasts, and says so once: for what is made of it later too."""
     file = tmp_path / "file"
     file.write_text("")
-    journal = Journal(file / "trials", "a", "b", "step 4")
+    for folder in (file, file / "trials"):
+        said = []
+        journal = Journal(folder, "a", "b", "step 4", warn=said.append)
+        journal.add(TRIAL, 0)
+        journal.add(TRIAL, 1)
+        journal.but("until 2").add(TRIAL, 0)
+        assert journal.find([UNIT], 0) is not None
+        assert said == [f"trials are not remembered for the next search: {folder}: {said[0].rpartition(': ')[2]}"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no file that is always full")
+def test_a_full_disk_costs_only_the_memory(tmp_path):
+    """One sentence with the system's own words."""
+    Journal(tmp_path, "a", "b", "step 4").add(TRIAL, 0)
+    (file,) = tmp_path.glob("*.jsonl")
+    file.unlink()
+    file.symlink_to("/dev/full")
+    said = []
+    journal = Journal(tmp_path, "a", "b", "step 4", warn=said.append)
+    journal.add(TRIAL, 0)
+    journal.add(TRIAL, 1)
+    assert journal.find([UNIT], 1) is not None
+    assert said == [f"trials are not remembered for the next search: {tmp_path}: No space left on device"]
+
+
+def test_a_journal_without_memory_writes_nothing(tmp_path):
+    """What is tried aside of the search is no part of it."""
+    journal = Journal(tmp_path, "a", "b", "step 4").but(None)
     journal.add(TRIAL, 0)
     assert journal.find([UNIT], 0) is not None
+    assert list(tmp_path.iterdir()) == []

@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 
 from bisect_diverge.environment.apply import HELD, RULES, Way, rule_for
-from bisect_diverge.errors import ReplayError
 from bisect_diverge.model.environment import Environment, Layer, Setting
 from bisect_diverge.model.run import RunRecord, Written
-from bisect_diverge.model.trial import Outcome, Trial, Unit
+from bisect_diverge.model.trial import Unit
 from bisect_diverge.trial.configuration import Sides, hidden, launch
 from bisect_diverge.trial.packages import CannotBuildError, find, only, versions
-from bisect_diverge.trial.search import with_left_over
 from bisect_diverge.trial.units import left_over, units_of
 
 
@@ -62,12 +60,13 @@ def test_requested_inputs_are_units_and_resolved_values_wait():
 @pytest.mark.parametrize(
     ("setting_a", "setting_b", "reason"),
     [
-        ("source:commit=1", "source:commit=2", "needs a worktree, not built yet"),
-        ("source:file:train.py=1", "source:file:train.py=2", "needs a worktree, not built yet"),
+        ("source:commit=1", "source:commit=2", "not recorded in which repository"),
+        ("source:file:train.py=1", "source:file:train.py=2", "the content of train.py was not kept"),
+        ("source:repository=git", "source:repository=none", "the other outside of one"),
         ("hardware:cgroup.cpus=1", "hardware:cgroup.cpus=2", "set by the container"),
         ("hardware:affinity=1", "hardware:affinity=100000", "processors"),
         ("kernels:MKL_CBWR=masked", "kernels:MKL_CBWR=AUTO", "looked like a credential"),
-        ("dependencies:numpy=1.0", "dependencies:torch=1.0", "taken out"),
+        ("dependencies:numpy=1.0", "dependencies:torch=1.0", "where A has it is not known"),
     ],
 )
 def test_what_cannot_be_swapped_is_listed_with_the_reason(setting_a, setting_b, reason):
@@ -178,14 +177,14 @@ def test_a_built_package_is_kept(tmp_path, monkeypatch):
 
 def test_resolved_values_become_units_where_a_trial_of_b_does_not_have_them():
     """What B's requested inputs do not bring about is held, or listed as untestable."""
-    a = record("kernels:deterministic=False!", "kernels:default_dtype=float32!", "hardware:threads.intra_op=1!")
-    b = record("kernels:deterministic=True!", "kernels:default_dtype=float64!", "hardware:threads.intra_op=2!")
+    a = record("kernels:deterministic=False!", "kernels:cpu.capability=AVX2!", "hardware:threads.intra_op=1!")
+    b = record("kernels:deterministic=True!", "kernels:cpu.capability=AVX512!", "hardware:threads.intra_op=2!")
     trial = record(
-        "kernels:deterministic=False!", "kernels:default_dtype=float32!", "hardware:threads.intra_op=2!"
+        "kernels:deterministic=False!", "kernels:cpu.capability=AVX2!", "hardware:threads.intra_op=2!"
     ).environment
     found = left_over(units_of(a, b), trial, b.environment)
     assert names(found.units) == ["kernels.deterministic"]
-    assert names(row.unit for row in found.untestable) == ["kernels.default_dtype"]
+    assert names(row.unit for row in found.untestable) == ["kernels.cpu.capability"]
 
 
 def test_variables_are_those_of_the_recording(tmp_path, monkeypatch):
@@ -226,69 +225,3 @@ def test_what_can_be_held_is_what_the_process_can_hold():
     of_objects = {name for name in HELD if "*" in name or name.startswith("seeds.")}
     assert set(HELD) - of_objects == inside
     assert all(rule_for(Layer(n.split(".")[0]), n.split(".", 1)[1]).way is Way.HELD for n in inside)
-
-
-class Replayed:
-    """An oracle of which a trial has B's bits when all of some units are swapped."""
-
-    interrupted = False
-
-    def __init__(self, needed, environment):
-        self.needed = needed
-        self.environment = environment
-        self.asked = []
-
-    def always_run(self, swapped):
-        """Nothing is remembered here."""
-
-    def __call__(self, swapped, *, repeat=0):
-        """Return a trial."""
-        self.asked.append(names(sorted(swapped, key=str)))
-        enough = {str(unit) for unit in swapped} >= self.needed
-        outcome = Outcome.A if not swapped else Outcome.B if enough else Outcome.OTHER
-        return Trial(n=len(self.asked), base="a", swapped=tuple(swapped), outcome=outcome)
-
-    def read_back(self, swapped):
-        """Return what a trial resolved to."""
-        return self.environment
-
-
-class Recorded:
-    """A recorded run of one rank, as far as a search looks at it."""
-
-    def __init__(self, run_record):
-        self.record = run_record
-        self.first = self
-        self.ranks = {0: self}
-
-
-@pytest.mark.parametrize(
-    ("needed", "units", "untestable"),
-    [
-        ({"hardware.OMP_NUM_THREADS"}, ["hardware.OMP_NUM_THREADS"], []),
-        ({"kernels.deterministic"}, ["hardware.OMP_NUM_THREADS", "kernels.deterministic"], []),
-        ({"out of reach"}, ["hardware.OMP_NUM_THREADS", "kernels.deterministic"], ["kernels.default_dtype"]),
-    ],
-)
-def test_resolved_values_are_looked_at_only_where_the_requested_ones_do_not_make_b(needed, units, untestable):
-    """Where the held ones make B, the rest has moved with them; where nothing does, it is listed."""
-    a = record("hardware:OMP_NUM_THREADS=2", "kernels:deterministic=False!", "kernels:default_dtype=float32!")
-    b = record("hardware:OMP_NUM_THREADS=1", "kernels:deterministic=True!", "kernels:default_dtype=float64!")
-    oracle = Replayed(needed, a.environment)
-    found = with_left_over(units_of(a, b), oracle, Recorded(b))
-    assert names(found.units) == units
-    assert names(row.unit for row in found.untestable) == untestable
-
-
-class Failing(Replayed):
-    """An oracle whose trials do not run."""
-
-    def __call__(self, swapped, *, repeat=0):
-        """Return a trial that did not run."""
-        return Trial(n=1, base="a", swapped=(), outcome=Outcome.SKIP, reason="no such table")
-
-
-def test_a_command_that_fails_at_the_start_is_no_search():
-    """Nothing can be learnt from trials when A itself does not run any more."""
-    with pytest.raises(ReplayError, match="no such table"):
-        with_left_over(units_of(record(), record()), Failing(set(), Environment()), Recorded(record()))

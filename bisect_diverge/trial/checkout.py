@@ -1,0 +1,201 @@
+"""A directory with the source of a trial in it, and links to everything else that lies in the user's."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from bisect_diverge.environment.git import Git, GitError
+from bisect_diverge.environment.source import CODE
+from bisect_diverge.trial.packages import CannotBuildError
+from bisect_diverge.trial.sources import SECONDS, Sources, State
+
+FOLDER = "source"
+"""Folder of a search that holds the checkouts, beside the folders of its trials."""
+_NEVER = frozenset({".git", "__pycache__"})
+"""Not linked: the checkout has a repository of its own, and byte code belongs to other files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The recorded content of one file."""
+
+    value: str
+    """Its hash."""
+    path: Path
+    """Where it lies now."""
+
+
+def check_out(sources: Sources, tree: str, state: State, files: Mapping[str, Content | None]) -> Path:
+    """Return a directory with a tree in it, made when it is first asked for.
+
+    Ignored and other untracked files of the user's are linked in, but no code that the run did not have.
+
+    Args:
+        sources: Where the tree is from.
+        tree: Object name.
+        state: What ``HEAD`` of the checkout names.
+        files: Further files: path to content; None: there is none. They are no part of the tree.
+
+    Raises:
+        CannotBuildError: if it cannot be made.
+    """
+
+    def fill(target: Path) -> None:
+        git = sources.runner()
+        with tempfile.TemporaryDirectory(dir=sources.scratch, prefix="index-") as folder:
+            git.variables["GIT_INDEX_FILE"] = f"{folder}/index"
+            git.run("read-tree", tree)
+            git.run("checkout-index", "--all", "--force", f"--prefix={target}/")
+            objects = (str(sources.scratch / "objects"), *sources.alternates)
+            _own_repository(target, state, objects, Path(folder) / "index")
+        _submodules(sources, tree, target)
+        _place(target, files)
+        inside = sources.path_of(".")
+        if inside:
+            (target / inside).mkdir(parents=True, exist_ok=True)
+        git = sources.runner()
+        others = os.fsdecode(git.run("ls-files", "--others", "--directory", "-z")).split("\0")
+        unknown = os.fsdecode(git.run("ls-files", "--others", "--exclude-standard", "-z")).split("\0")
+        _link(sources.top, target, others, [path for path in unknown if PurePosixPath(path).suffix in CODE])
+
+    try:
+        return _made(sources.scratch, f"{tree} {state.commit}", files, fill)
+    except GitError as error:
+        raise CannotBuildError(str(error)) from error
+
+
+def mirror(top: Path, scratch: Path, files: Mapping[str, Content | None]) -> Path:
+    """Return a directory in which some files of another have other contents; the rest is linked.
+
+    Code is copied, not linked: Python looks for modules beside the file that a link leads to.
+
+    Args:
+        top: The directory of the user's.
+        scratch: Where it is made.
+        files: Path below `top` to content; None: there is none.
+    """
+
+    def fill(target: Path) -> None:
+        _place(target, files)
+        gone = {path for path, content in files.items() if content is None}
+        real = {*gone, *(str(parent) for path in files for parent in PurePosixPath(path).parents)}
+        _link(top, target, [entry.name for entry in os.scandir(top)], gone, real, copy=True)
+
+    return _made(scratch, str(top), files, fill)
+
+
+def _made(scratch: Path, key: str, files: Mapping[str, Content | None], fill: Callable[[Path], None]) -> Path:
+    rows = [f"{path} {content.value if content else ''}" for path, content in sorted(files.items())]
+    name = hashlib.blake2b("\n".join([key, *rows]).encode(errors="surrogateescape"), digest_size=8).hexdigest()
+    place = scratch / name
+    if place.exists():
+        return place
+    try:
+        scratch.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=scratch, prefix="making-", ignore_cleanup_errors=True) as folder:
+            target = Path(folder) / "tree"
+            target.mkdir()
+            fill(target)
+            try:
+                target.rename(place)
+            except OSError:
+                if not place.exists():  # else another trial has made it at the same time
+                    raise
+    except OSError as error:
+        raise CannotBuildError(f"the source cannot be laid out in {scratch}: {error.strerror}") from error
+    return place
+
+
+def _own_repository(target: Path, state: State, objects: Iterable[str], index: Path) -> None:
+    """Make a repository in a checkout: a script that asks for its commit is answered, and cannot touch the user's."""
+    git = target / ".git"
+    for folder in ("refs/heads", "objects/info"):
+        (git / folder).mkdir(parents=True)
+    (git / "HEAD").write_text(f"{state.commit or 'ref: refs/heads/none'}\n", encoding="utf-8")
+    (git / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = false\n", encoding="utf-8")
+    (git / "objects/info/alternates").write_text("".join(f"{place}\n" for place in objects), encoding="utf-8")
+    shutil.copyfile(index, git / "index")
+
+
+def _submodules(sources: Sources, tree: str, target: Path) -> None:
+    """Fill the folders of submodules: by a link where the right commit lies there, else with that commit's files."""
+    rows = os.fsdecode(sources.runner().run("ls-tree", "-r", "-z", tree)).split("\0")
+    for row in rows:
+        if not row.startswith("160000 "):
+            continue
+        commit, _, path = row.partition(" commit ")[2].partition("\t")
+        origin, place = sources.top / path, target / path
+        if not (origin / ".git").exists():
+            continue  # it was not there when the run was recorded, or nobody can tell
+        git = Git(origin, seconds=SECONDS)
+        if place.is_dir():
+            place.rmdir()
+        if git.text("rev-parse", "HEAD") == commit:
+            place.symlink_to(origin)
+            continue
+        with tempfile.TemporaryDirectory(dir=sources.scratch, prefix="index-") as folder:
+            git.variables["GIT_INDEX_FILE"] = f"{folder}/index"
+            git.run("read-tree", commit)
+            git.run("checkout-index", "--all", "--force", f"--prefix={place}/")
+
+
+def _place(target: Path, files: Mapping[str, Content | None]) -> None:
+    for path, content in files.items():
+        place = target / path
+        if content is None:
+            place.unlink(missing_ok=True)
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        shutil.copyfile(content.path, place)
+        if (content.path.stat().st_mode & 0o100) != 0:
+            place.chmod(0o755)
+
+
+def _link(
+    top: Path,
+    target: Path,
+    paths: Iterable[str],
+    left_out: Iterable[str],
+    real: Iterable[str] = (),
+    *,
+    copy: bool = False,
+) -> None:
+    """Link what is not there yet.
+
+    Args:
+        top: The user's directory.
+        target: The directory that is filled.
+        paths: What to link, relative to `top`.
+        left_out: Files not to link; a folder with one of them in it is made, and what else it holds is linked.
+        real: Folders to be made in any case.
+        copy: Copy code instead of linking it.
+    """
+    out = set(left_out)
+    folders = {str(parent) for path in out for parent in PurePosixPath(path).parents} | set(real)
+    todo = [path.rstrip("/") for path in paths if path]
+    while todo:
+        path = todo.pop()
+        place, origin = target / path, top / path
+        if path in out or not _NEVER.isdisjoint(PurePosixPath(path).parts) or not os.path.lexists(origin):
+            continue
+        if _is_folder(origin) and (path in folders or _is_folder(place)):
+            place.mkdir(parents=True, exist_ok=True)
+            todo += [f"{path}/{entry.name}" for entry in os.scandir(origin)]
+        elif not os.path.lexists(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if copy and origin.suffix in CODE and origin.is_file():
+                shutil.copyfile(origin, place)
+            else:
+                place.symlink_to(origin)
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether a path is a folder, and not a link to one: what is made in that would be made in the user's."""
+    return path.is_dir() and not path.is_symlink()

@@ -1,0 +1,163 @@
+"""Files that the script reads: another content, some keys of a configuration file, another list of names.
+
+Nothing of the user's is touched: inside the trial a path leads elsewhere (`record.divert`). What A read and what is not
+as it was any more is put back from the copies that A kept, whether anything is swapped or not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bisect_diverge.environment.dataset import DECLARED
+from bisect_diverge.environment.documents import mixed
+from bisect_diverge.environment.inputs import FILE, LISTING, kept, names_in, present
+from bisect_diverge.record.divert import NOT_OPENED, OPENED
+from bisect_diverge.trial.inputs import HASH, content, keys_of, path_of, rows, split_key, text_of
+from bisect_diverge.trial.packages import CannotBuildError
+from bisect_diverge.trial.parts import PARTS
+from bisect_diverge.trial.scratch import FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bisect_diverge.model.environment import Setting
+    from bisect_diverge.model.trial import Unit
+    from bisect_diverge.trial.draft import Draft, Sides
+
+OVERLAYS = "overlays"
+"""Folder in a trial's folder that holds configuration files made of two."""
+
+
+def swap(sides: Sides, units: Sequence[Unit], draft: Draft) -> Draft:
+    """Let the command read what A read, and of the swapped files what B read.
+
+    Raises:
+        CannotBuildError: if a content is not here any more.
+    """
+    _as_in_a(sides, draft)
+    _expect(sides, draft)
+    keys: dict[str, list[Unit]] = defaultdict(list)
+    for unit in units:
+        name, key = split_key(sides.a, unit.knob)
+        if DECLARED.fullmatch(unit.knob):
+            draft.paths[path_of(sides.a.cwd, unit.a or "")] = path_of(sides.b.cwd, unit.b or "")
+        elif unit.knob.startswith(LISTING):
+            _list(sides, unit, draft)
+        elif key:
+            keys[name].append(unit)
+        else:
+            _read(sides, unit, draft)
+    for number, (name, chosen) in enumerate(sorted(keys.items())):
+        _overlay(sides, name, chosen, draft, number)
+    _make_folders(draft)
+    return _follow_cwd(sides, draft)
+
+
+def _as_in_a(sides: Sides, draft: Draft) -> None:
+    """Put back what A read and what has changed since, as far as it was kept."""
+    for path, row in rows(sides.a, FILE).items():
+        place = kept(sides.a.place, row.value)
+        if place is not None and present(path, row.value) != row.value:
+            draft.paths[path] = str(place)
+    for path, row in rows(sides.a, LISTING).items():
+        names = names_in(sides.a.place, row.value)
+        if names is not None:
+            draft.listings[path] = list(names)
+
+
+def _expect(sides: Sides, draft: Draft) -> None:
+    """Let a trial tell what it read otherwise than B: files that only one of the runs has read."""
+    of_a, of_b = rows(sides.a, FILE), _in_a(sides, FILE)
+    for path, row in of_b.items():
+        if path not in of_a:
+            draft.expected[path].append((f"{row.layer}.{row.knob}", NOT_OPENED))
+    for path, row in of_a.items():
+        if path not in of_b and of_b:
+            draft.expected[path].append((f"{row.layer}.{row.knob}", OPENED))
+
+
+def _in_a(sides: Sides, prefix: str) -> dict[str, Setting]:
+    """Return B's rows by the paths that they have where A runs."""
+    by_knob = {row.knob: row for row in rows(sides.b, prefix).values()}
+    return {path_of(sides.a.cwd, knob.removeprefix(prefix)): row for knob, row in by_knob.items()}
+
+
+def _read(sides: Sides, unit: Unit, draft: Draft) -> None:
+    path = path_of(sides.a.cwd, unit.knob.removeprefix(FILE))
+    if unit.b is None:
+        draft.hidden.add(path)
+        draft.paths.pop(path, None)
+        return
+    theirs = path_of(sides.b.cwd, unit.knob.removeprefix(FILE))
+    place = content(sides.b, theirs, unit.b) or _by_hand(sides, unit.b)
+    if place is None:
+        known = unit.b.startswith(HASH)
+        raise CannotBuildError(
+            f"the content of {theirs} was not kept, and it is another now" if known else f"no such file: {unit.b}"
+        )
+    if place != path:
+        draft.paths[path] = place
+    draft.expected[path].append((str(unit), NOT_OPENED))
+
+
+def _by_hand(sides: Sides, value: str) -> str | None:
+    """Return the file that a value names which is no hash: what ``bd trial --set`` was given."""
+    path = path_of(sides.a.cwd, value)
+    return path if Path(path).is_file() else None
+
+
+def _list(sides: Sides, unit: Unit, draft: Draft) -> None:
+    """List a folder as B saw it, with the files in it that only B has read."""
+    folder = path_of(sides.a.cwd, unit.knob.removeprefix(LISTING))
+    names = names_in(sides.b.place, unit.b)
+    if names is None:
+        raise CannotBuildError(f"the list of the names in {folder} was not kept in B")
+    draft.listings[folder] = list(names)
+    draft.expected[folder].append((str(unit), NOT_OPENED))
+    of_a = rows(sides.a, FILE)
+    for path, row in _in_a(sides, FILE).items():
+        place = kept(sides.b.place, row.value)
+        if path.startswith(f"{folder}/") and path not in of_a and place is not None and present(path, row.value) != row.value:
+            draft.paths[path] = str(place)
+
+
+def _overlay(sides: Sides, name: str, units: Sequence[Unit], draft: Draft, number: int) -> None:
+    """Write A's file with B's values of some keys, and let it be read in the place of A's."""
+    text, other = (
+        next((text_of(r, name, s.value) for s in r.environment.settings if s.knob == f"{FILE}{name}"), None)
+        for r in (sides.a, sides.b)
+    )
+    wanted = {split_key(sides.a, unit.knob)[1]: unit.b for unit in units}
+    made = None if text is None else mixed(text, Path(name).suffix.lower(), wanted, other or "")
+    if made is None:
+        raise CannotBuildError(f"{name} cannot be given these keys: {', '.join(wanted)}")
+    path = path_of(sides.a.cwd, name)
+    place = draft.folder / OVERLAYS / f"{number}{Path(name).suffix}"
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(made, encoding="utf-8")
+    draft.paths[path] = str(place)
+    draft.expected[path] += [(str(unit), NOT_OPENED) for unit in units]
+
+
+def _make_folders(draft: Draft) -> None:
+    """Make the folders of files that are read although what they lay in is gone."""
+    for path in draft.paths:
+        parent = os.path.dirname(path)  # noqa: PTH120
+        if not os.path.isdir(parent):  # noqa: PTH112
+            (draft.folder / FILES / parent.lstrip("/")).mkdir(parents=True, exist_ok=True)
+
+
+def _follow_cwd(sides: Sides, draft: Draft) -> Draft:
+    """Where the command runs in another folder than A did, let the same hold below that one."""
+    old, new = f"{sides.a.cwd}/", f"{draft.cwd}/"
+    if old != new:
+        tables: tuple[dict[str, Any], ...] = (draft.paths, draft.listings, draft.expected)
+        for table in tables:
+            table |= {new + path.removeprefix(old): value for path, value in table.items() if path.startswith(old)}
+    return draft
+
+
+PARTS["configuration:file:*"] = keys_of
