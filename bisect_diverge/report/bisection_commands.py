@@ -6,17 +6,22 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
+from bisect_diverge.environment.seeds import FAMILIES, calls_in, is_fresh
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.report.words import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from bisect_diverge.model.trial import Unit
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _VERSION = re.compile(r"[0-9][0-9A-Za-z.+!_-]*")
 _ARGUMENT = "argv."
+_COMMIT = re.compile(r"[0-9a-f]{6,40}")
+_SHORT = 12
+"""Characters of the name of an object of git that are shown."""
+_FILE, _LISTING = "file:", "listing:"
 
 
 def fix_command(unit: Unit) -> str:
@@ -28,19 +33,104 @@ def fix_command(unit: Unit) -> str:
     if unit.layer is Layer.DEPENDENCIES and (unit.a is None or _VERSION.fullmatch(unit.a)):
         name = shlex.quote(unit.knob)
         return f"pip uninstall {name}" if unit.a is None else f"pip install {shlex.quote(f'{unit.knob}=={unit.a}')}"
-    value = "not set" if unit.a is None else printable(unit.a) or '""'
-    return f"# {unit.layer} {printable(unit.knob)}: {value}"
+    if unit.layer is Layer.SOURCE and not unit.knob.startswith(_FILE) and _COMMIT.fullmatch(unit.a or ""):
+        return f"git checkout {unit.a}"
+    return f"# {printable(_advice(unit))}"
+
+
+def _advice(unit: Unit) -> str:
+    """Return what to do where there is no command for it."""
+    if unit.layer is Layer.SOURCE:
+        return _source(unit)
+    if unit.layer in (Layer.DATASET, Layer.CONFIGURATION, Layer.FEATURES) and unit.knob.startswith((_FILE, _LISTING)):
+        return _input(unit)
+    if unit.layer is Layer.SEEDS:
+        return _seed(unit)
+    return f"{unit.layer} {unit.knob}: " + ("not set" if unit.a is None else unit.a or '""')
+
+
+def unit_name(unit: Unit, wholes: Iterable[Unit] = ()) -> str:
+    """Return how a row of a table names a swapped unit.
+
+    Args:
+        unit: The unit.
+        wholes: Units that were taken apart: a step of one of them (a release) is told from the others by its end, as
+            a commit always is.
+    """
+    commit = unit.layer is Layer.SOURCE and not unit.knob.startswith(_FILE)
+    step = commit or any((whole.layer, whole.knob) == (unit.layer, unit.knob) for whole in wholes)
+    return printable(f"{unit.knob}={unit.b}" if step else unit.knob)
+
+
+def _source(unit: Unit) -> str:
+    """Return what to do so that the source is A's again."""
+    name = unit.knob.removeprefix(_FILE)
+    if name == unit.knob:
+        commit, changes, _ = (unit.a or "A").partition(" with changes ")
+        return f"go back to {commit}" + (", and apply source.patch of A's directory to it" if changes else "")
+    if unit.a is None:
+        return f"take {name} away"
+    if ":" in unit.a:
+        return _input(unit)
+    blob = unit.a.rpartition(" ")[2][:_SHORT]
+    return f"put A's {name} back: git's object {blob}, or made by source.patch of A's directory"
+
+
+def _input(unit: Unit) -> str:
+    """Return what to do about a file, a key of one, or a folder."""
+    kind, _, name = unit.knob.partition(":")
+    values = [value for value in (unit.a, unit.b) if value is not None]
+    if kind == "listing":
+        return f"sort the names that the script finds in {name}, and keep A's files there"
+    if not all(value.startswith("xxh3") for value in values):
+        file, _, key = name.rpartition(":")
+        return f"in {file}: leave {key} out" if unit.a is None else f"in {file}: {key} = {unit.a}"
+    if unit.a is None:
+        return f"take {name} away"
+    return f"put A's {name} back; if it was kept, it is files/{unit.a.rpartition(':')[2]} in A's directory"
+
+
+def _seed(unit: Unit) -> str:
+    """Return what to do about a seed."""
+    first = unit.knob.partition("initial-state.")[2]
+    setter = FAMILIES[first][0] if first in FAMILIES else unit.knob.partition("#")[0]
+    if first or any(value is not None and _moves(value) for value in (unit.a, unit.b)):
+        return f"give {setter} a fixed seed in the script"
+    return f"seed of {unit.knob}: {unit.a or 'not set'}"
+
+
+def _moves(value: str) -> bool:
+    return any(is_fresh(text) for text in calls_in(value) or ())
 
 
 def _argument(name: str, value: str | None) -> str:
+    flag, _, number = name.partition("#")
+    which = f" (its {_ordinal(int(number))} time)" if number.isdigit() else ""
     if value is None:
-        return f"# leave out the argument {printable(name)}"
-    if not name.startswith("-"):
-        return f"# argument {printable(name)}: {printable(value)}"
-    return f"# give the argument {name} {shlex.quote(printable(value))}".rstrip()
+        return f"# leave out the argument {printable(flag)}{which}"
+    if not flag.startswith("-"):
+        return f"# argument {printable(flag)}: {printable(value)}{which}"
+    return f"# give the argument {flag} {shlex.quote(printable(value)) if value else ''}".rstrip() + which
 
 
-def trial_command(swapped: Iterable[Unit], label_a: str, label_b: str) -> list[str]:
-    """Return the command that runs a trial by hand: A with B's values of these units."""
-    sets = [word for unit in swapped for word in ("--set", f"{unit.layer}.{unit.knob}=@B")]
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def trial_command(swapped: Iterable[Unit], label_a: str, label_b: str, wholes: Sequence[Unit] = ()) -> list[str]:
+    """Return the command that runs a trial by hand: A with B's values of these units.
+
+    Args:
+        swapped: The units.
+        label_a: How A is called.
+        label_b: How B is called.
+        wholes: Units that were taken apart, the outermost first: a step of one of them (a commit, a release) bears its
+            name, and is named by its value.
+    """
+    first = {(whole.layer, whole.knob): whole for whole in reversed(wholes)}
+    sets = []
+    for unit in swapped:
+        step = unit.b is not None and first.get((unit.layer, unit.knob), unit) != unit
+        sets += ["--set", f"{unit.layer}.{unit.knob}={unit.b if step else '@B'}"]
     return ["bd", "trial", label_a, *sets, "--b", label_b]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from statistics import median
 from typing import TYPE_CHECKING
 
-from bisect_diverge.model.trial import BisectVerdict, Outcome, Role
-from bisect_diverge.report.bisection_commands import fix_command, trial_command
+from bisect_diverge.model.trial import BisectVerdict, Observer, Outcome, Role
+from bisect_diverge.report.bisection_commands import fix_command, trial_command, unit_name
 from bisect_diverge.report.words import Paint, moment, place, plain, plural, printable
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 LONGEST = 60
 """Characters of a value that are shown."""
+MOST_SET = 2
+"""So many resolved values that moved with a cause are named in the verdict; of more, none."""
 NAMED = 4
 """Swapped units that a row of the table names; more are counted."""
 
@@ -31,20 +36,60 @@ def bisection_text(bisection: Bisection, label_a: str, label_b: str, paint: Pain
         label_b: The candidate as the user named it.
         paint: Gives headings and the verdict a look.
     """
+    apart = {unit: parts for unit, parts in bisection.taken_apart if not _are_steps(unit, parts)}
+    parts = replace(bisection, trials=tuple(replace(t, swapped=_expanded(t.swapped, apart)) for t in bisection.trials))
     lines = [
         _verdict(bisection, paint),
-        *_proofs(bisection, paint),
+        *_proofs(parts, paint),
+        *_recording(bisection),
         *_units("innocent (tested)", bisection.innocent, paint),
         *_untested("no effect here: these were not tested", bisection.inert, paint),
         *_untested("not testable here", [row for row in bisection.untestable if not _left_out(row)], paint),
         *_untested("not tested: left out", [row for row in bisection.untestable if _left_out(row)], paint),
         *_notes(bisection, paint),
-        *_table(bisection.trials, paint),
-        *_fix(bisection, paint),
+        *_table(parts, apart, paint),
+        *_fix(parts, paint),
         *_repeat(bisection, label_a, label_b, paint),
         *_next(bisection),
     ]
     return "\n".join(lines)
+
+
+Apart = Mapping["Unit", tuple["Unit", ...]]
+"""Units to the parts they were taken apart into, the outermost first; steps are no such parts: one stands for all."""
+
+
+def _are_steps(unit: Unit, parts: Sequence[Unit]) -> bool:
+    """Whether the parts are steps of one way (commits, releases), of which the last that is swapped counts."""
+    return all((part.layer, part.knob) == (unit.layer, unit.knob) for part in parts)
+
+
+def _stepped(cause: Cause) -> list[Unit]:
+    """Return the units of a cause that are steps."""
+    ways = {(whole.layer, whole.knob) for whole in cause.part_of}
+    return [unit for unit in cause.units if (unit.layer, unit.knob) in ways]
+
+
+def _ends(units: Iterable[Unit]) -> dict[tuple[str, str], str | None]:
+    """Return where units lead: a step to the same place as the whole way up to it, the last step as the whole."""
+    return {(unit.layer, unit.knob): unit.b for unit in units}
+
+
+def _expanded(units: Sequence[Unit], apart: Apart) -> tuple[Unit, ...]:
+    """Return units with the parts of each that was taken apart in its place."""
+    found = tuple(units)
+    for unit, parts in apart.items():
+        found = tuple(each for old in found for each in (parts if old == unit else (old,)))
+    return found
+
+
+def _collapsed(units: Sequence[Unit], apart: Apart) -> tuple[Unit, ...]:
+    """Return units with each unit in the place of its parts where all of them are there."""
+    found = tuple(units)
+    for unit, parts in reversed(list(apart.items())):
+        if set(parts) <= set(found):
+            found = tuple(unit if old == parts[0] else old for old in found if old not in parts[1:])
+    return found
 
 
 def _left_out(row: Untested) -> bool:
@@ -53,9 +98,14 @@ def _left_out(row: Untested) -> bool:
 
 def trial_line(trial: Trial, of: str = "") -> str:
     """Return one trial as a line of progress: ``trial 3 of ~7 · A + {OMP_NUM_THREADS} · =A · 34.0 s``."""
-    parts = [f"trial {trial.n}{of}", f"A + {_names(trial.swapped)}" if trial.swapped else "A", str(trial.outcome)]
+    moved = f"A + {_names(trial.swapped)}" if trial.swapped else "A"
+    parts = [f"trial {trial.n}{of}", moved + _clamps(trial), str(trial.outcome)]
     parts.append("from the journal" if trial.reused else f"{trial.seconds:.1f} s")
     return " · ".join(parts)
+
+
+def _clamps(trial: Trial) -> str:
+    return f" (clamped: {', '.join(trial.clamps)})" if trial.clamps else ""
 
 
 def _verdict(bisection: Bisection, paint: Paint) -> str:
@@ -64,7 +114,7 @@ def _verdict(bisection: Bisection, paint: Paint) -> str:
     sets = [cause for cause in sets if cause.role is not Role.STARTS] or sets
     match bisection.verdict:
         case BisectVerdict.CAUSE:
-            joined = " or ".join(_set(cause.units) for cause in sets)
+            joined = " or ".join(f"{_set(cause.units)}{_which_sets(cause)}" for cause in sets)
             word = "starts" if sets[0].role is Role.STARTS else "cause"
             text = f"{word}: {joined}"
         case BisectVerdict.BY_ELIMINATION:
@@ -78,6 +128,15 @@ def _verdict(bisection: Bisection, paint: Paint) -> str:
             text = f"inconclusive{suspects}"
     partial = "" if bisection.finished else " (the search did not come to its end)"
     return paint(text + partial, "good" if bisection.verdict is BisectVerdict.CAUSE else "bad")
+
+
+def _which_sets(cause: Cause) -> str:
+    """Return the other end of a cause: the values of other layers that it moved, where they are few."""
+    own = {unit.layer for unit in cause.units}
+    rows = [row for row in cause.consequences if row.layer not in own and row.a is not None and row.b is not None]
+    if not rows or len(rows) > MOST_SET:
+        return ""
+    return f", which sets {' and '.join(_change(row) for row in rows)}"
 
 
 def _set(units: Sequence[Unit]) -> str:
@@ -96,14 +155,16 @@ def _side(value: str | None) -> str:
 
 
 def _proofs(bisection: Bisection, paint: Paint) -> Iterator[str]:
+    """Yield the proof of each cause; where there are several, each under its units and one step further in."""
     if bisection.verdict is BisectVerdict.BY_ELIMINATION:
         return
     trials = {trial.n: trial for trial in bisection.trials}
     several = len(bisection.causes) > 1
     for cause in bisection.causes:
-        if several or cause.role is Role.MASKED:
+        apart = several or cause.role is Role.MASKED
+        if apart:
             yield paint(f"  {_set(cause.units)}", "title")
-        yield from (f"  {line}" for line in _proof(cause, bisection, trials))
+        yield from (f"{'    ' if apart else '  '}{line}" for line in _proof(cause, bisection, trials))
     if sum(cause.role is Role.REDUNDANT for cause in bisection.causes) > 1:
         yield "  Either alone gives B; putting one back is not enough."
 
@@ -112,15 +173,14 @@ def _proof(cause: Cause, bisection: Bisection, trials: dict[int, Trial]) -> Iter
     if cause.role is Role.STARTS and any(other.sufficient for other in bisection.causes):
         yield f"the divergence begins with this one ({_numbers(cause)}): there it gives B's bits, and A's before"
         return
-    these = "this" if len(cause.units) == 1 else "these"
     if cause.role is Role.MASKED:
         yield f"also changes A ({_numbers(cause)}), but has no part in B: there it is covered"
         return
-    for number in cause.proof:
-        trial = trials[number]
-        forward = set(trial.swapped) == set(cause.units)
-        what = f"A with only {these} changed " if forward else f"B with only {these} put back"
-        yield f"{what} = {_bits(trial)}   ({_same_trials(trial, bisection)})"
+    rows = [(_what(cause, trials[number]), trials[number]) for number in cause.proof]
+    rows[1:1] = [("A with only the steps before it", trial) for trial in _before(cause, bisection.trials)]
+    width = max((len(what) for what, _ in rows), default=0)
+    for what, trial in rows:
+        yield f"{what.ljust(width)} = {_bits(trial)}   ({_same_trials(trial, bisection)})"
     if cause.role is Role.STARTS:
         yield "the divergence begins with this one: there it gives B's bits, and A's before"
     if cause.role is Role.PARTNERS:
@@ -133,7 +193,28 @@ def _proof(cause: Cause, bisection: Bisection, trials: dict[int, Trial]) -> Iter
         same = "the same place as A against B"
         other = "NOT where the proving trials first differ: theirs may be another divergence"
         yield f"first divergence: {where} - {same if cause.same_divergence else other}"
+    yield from (f"part of {_change(unit)}" for unit in cause.part_of)
     yield from (f"moved with it: {_change(row)}" for row in cause.consequences)
+
+
+def _what(cause: Cause, trial: Trial) -> str:
+    """Return what a proving trial is: of a step it is not that step alone that is changed or put back."""
+    these = "this" if len(cause.units) == 1 else "these"
+    forward = _ends(trial.swapped) == _ends(cause.units)
+    if _stepped(cause):
+        before, all_steps = f"A with {these} and the steps before", f"B with {these} and all other steps put back"
+        return before if forward else all_steps
+    return f"A with only {these} changed" if forward else f"B with only {these} put back"
+
+
+def _before(cause: Cause, trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trial that has all of a cause but its step, in whose place it has the steps before that one."""
+    steps = _stepped(cause)
+    if len(steps) != 1:
+        return []
+    step = steps[0]
+    ends = _ends(cause.units) | {(step.layer, step.knob): step.a}
+    return [trial for trial in trials if _ends(trial.swapped) == ends][:1]
 
 
 def _same_trials(trial: Trial, bisection: Bisection) -> str:
@@ -160,10 +241,11 @@ def _bits(trial: Trial) -> str:
 
 def _together(cause: Cause, trials: Sequence[Trial]) -> str:
     """Return the sentence on units that act together: ``Neither alone: X = A, Y = A. Together = B.``."""
-    alone = {t.swapped[0]: t for t in trials if len(t.swapped) == 1 and t.swapped[0] in cause.units}
+    ends = {unit: _ends((unit,)) for unit in cause.units}
+    alone = {unit: t for unit, end in ends.items() for t in trials if _ends(t.swapped) == end}
     seen = ", ".join(f"{_assigned(unit)} = {_bits(alone[unit])}" for unit in cause.units if unit in alone)
     word = "Neither alone" if len(cause.units) == 2 else "None alone"
-    together = next((_bits(t) for t in trials if set(t.swapped) == set(cause.units)), "B")
+    together = next((_bits(t) for t in trials if _ends(t.swapped) == _ends(cause.units)), "B")
     return f"{word}{': ' * bool(seen)}{seen}. Together = {together}."
 
 
@@ -173,6 +255,12 @@ def _assigned(unit: Unit) -> str:
 
 def _numbers(cause: Cause) -> str:
     return ", ".join(f"trial {number}" for number in cause.proof)
+
+
+def _recording(bisection: Bisection) -> Iterator[str]:
+    """Yield what recording does, where that is a reason to distrust the answer."""
+    if bisection.observer in {Observer.CREATES, Observer.HIDES, Observer.CHANGED}:
+        yield from (f"  {note}" for note in bisection.notes if note.startswith("recording "))
 
 
 def _units(title: str, units: Sequence[Unit], paint: Paint) -> Iterator[str]:
@@ -193,36 +281,56 @@ def _notes(bisection: Bisection, paint: Paint) -> Iterator[str]:
         yield from (f"  {printable(note)}" for note in bisection.notes)
 
 
-def _table(trials: Sequence[Trial], paint: Paint) -> Iterator[str]:
+def _table(bisection: Bisection, apart: Apart, paint: Paint) -> Iterator[str]:
+    trials = bisection.trials
     if not trials:
         return
+    wholes = [unit for unit, _ in bisection.taken_apart if unit not in apart]
     whole = max((trial.swapped for trial in trials), key=len)
-    rows = [(str(t.n), _configuration(t.swapped, whole), _outcome(t), _time(t)) for t in trials]
+    mixed = len({trial.clamps for trial in trials}) > 1  # where all are clamped, the notes say so
+    rows = [
+        (
+            str(t.n),
+            _configuration(t.swapped, whole, apart, wholes) + (_clamps(t) if mixed else ""),
+            _outcome(t),
+            _time(t),
+        )
+        for t in trials
+    ]
     head = ("n", "configuration", "outcome", "seconds")
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(3)]
     yield paint(plural(len(trials), "trial"), "title")
     for row in [head, *rows]:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)) + f"  {row[3]}"
+    startups = [trial.startup for trial in trials if trial.startup and not trial.reused]
+    if startups:
+        yield f"  of each, {median(startups):.1f} s pass before its first record"
 
 
-def _configuration(swapped: Sequence[Unit], whole: Sequence[Unit]) -> str:
+def _configuration(swapped: Sequence[Unit], whole: Sequence[Unit], apart: Apart, wholes: Sequence[Unit]) -> str:
     """Return a configuration in words, from A or from B, whichever is nearer.
 
     Args:
         swapped: What has B's value.
         whole: What has it in the largest configuration, which is B as far as it can be had here.
+        apart: Units whose parts stand in both.
+        wholes: Units of which a step stands in both.
     """
     missing = [unit for unit in whole if unit not in swapped]
     if not swapped:
         return "A"
     if not missing:
-        return "B" if len(whole) > 1 else f"B = A + {_names(swapped)}"
-    near = len(missing) < len(swapped) and len(missing) + len(swapped) == len(whole)
-    return f"B - {_names(missing)}" if near else f"A + {_names(swapped)}"
+        return "B" if len(whole) > 1 else f"B = A + {_names(swapped, wholes)}"
+    less, more = _collapsed(missing, apart), _collapsed(swapped, apart)
+    near = len(less) < len(more) and len(missing) + len(swapped) == len(whole)
+    return f"B - {_braced([printable(unit.knob) for unit in less])}" if near else f"A + {_names(more, wholes)}"
 
 
-def _names(units: Sequence[Unit]) -> str:
-    names = [printable(unit.knob) for unit in units]
+def _names(units: Sequence[Unit], wholes: Sequence[Unit] = ()) -> str:
+    return _braced([unit_name(unit, wholes) for unit in units])
+
+
+def _braced(names: list[str]) -> str:
     if len(names) > NAMED:
         names = [*names[: NAMED - 1], f"{len(names) - NAMED + 1} more"]
     return f"{{{', '.join(names)}}}"
@@ -268,18 +376,22 @@ def _distinct(lines: Iterable[str]) -> Iterable[str]:
 def _repeat(bisection: Bisection, label_a: str, label_b: str, paint: Paint) -> Iterator[str]:
     trials = {trial.n: trial for trial in bisection.trials}
     numbers = dict.fromkeys(number for cause in bisection.causes for number in cause.proof)
-    if numbers:
+    if any(trials[number].clamps for number in numbers):
+        yield paint("to repeat the proving trials", "title")
+        yield f"  {shlex.join(['bd', 'bisect', label_a, label_b, '--clamp', '--fresh'])}"
+    elif numbers:
         yield paint("to repeat a proving trial", "title")
-        yield from (
-            f"  {number}  {shlex.join(trial_command(trials[number].swapped, label_a, label_b))}" for number in numbers
-        )
+        wholes = [unit for unit, _ in bisection.taken_apart]
+        for number in numbers:
+            words = trial_command(trials[number].swapped, label_a, label_b, wholes)
+            yield f"  {number}  {shlex.join(words)}"
 
 
 def _next(bisection: Bisection) -> Iterator[str]:
     if bisection.verdict is BisectVerdict.NOT_REPEATABLE:
-        yield (
-            "next: take away what is random (deterministic algorithms or one thread, PYTHONHASHSEED=0), "
-            "then record A and B again"
+        clamped = bisection.trials and all(trial.clamps for trial in bisection.trials)
+        yield "next: make the run repeat itself, as the notes say, and record A and B again" + (
+            "" if clamped else "; or search with --clamp"
         )
     elif not bisection.finished:
         yield "next: the same command again; trials that were made are not made twice"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from bisect_diverge.model.divergence import Divergence, Side, Verdict
 from bisect_diverge.report.elements_text import elements, looks
+from bisect_diverge.report.fold import fold
+from bisect_diverge.report.numbers_text import growth_lines, growth_sentence, more_numbers
 from bisect_diverge.report.words import Paint, moment, place, plain, plural, printable, step
 
 if TYPE_CHECKING:
@@ -34,16 +36,18 @@ def divergence_text(divergence: Divergence, label_a: str, label_b: str, paint: P
         _verdict(divergence, paint),
         *_facts(divergence),
         *_origins(divergence, paint),
+        *_growth(divergence, paint),
         *_environment(divergence, label_a, label_b, paint),
         *_notes(divergence, paint),
         *_next(divergence, label_a, label_b),
     ]
-    return "\n".join(lines)
+    return fold("\n".join(lines))
 
 
-def _verdict(divergence: Divergence, paint: Paint) -> str:
+def verdict_sentence(divergence: Divergence) -> str:
+    """Return the answer as one sentence after its glyph: ``=`` equal, ``≠`` differs, ``?`` cannot be told."""
     if divergence.first is not None:
-        return paint(f"≠ the runs diverge at {_where(divergence)}", "bad")
+        return f"≠ the runs diverge at {_where(divergence)}"
     compared = divergence.compared
     amount = f"{plural(compared.records, 'record')} in {plural(compared.steps, 'step')}"
     sentences = {
@@ -51,8 +55,12 @@ def _verdict(divergence: Divergence, paint: Paint) -> str:
         Verdict.EQUAL_SO_FAR: f"= equal so far, bit for bit: {amount}; {divergence.limited or 'a run is unfinished'}",
         Verdict.NOT_COMPARABLE: f"? the runs cannot be compared: {printable(next(iter(divergence.notes), ''))}",
     }
-    good = divergence.verdict is not Verdict.NOT_COMPARABLE
-    return paint(sentences[divergence.verdict], "good" if good else "bad")
+    return sentences[divergence.verdict]
+
+
+def _verdict(divergence: Divergence, paint: Paint) -> str:
+    good = divergence.verdict in (Verdict.EQUAL, Verdict.EQUAL_SO_FAR)
+    return paint(verdict_sentence(divergence), "good" if good else "bad")
 
 
 def _where(divergence: Divergence) -> str:
@@ -70,22 +78,34 @@ def _class(first: Place) -> str:
     return f", {first.module_type}" if first.module_type else ""
 
 
-def _facts(divergence: Divergence) -> Iterator[str]:
+def facts(divergence: Divergence) -> Iterator[tuple[str, str]]:
+    """Yield what supports the answer, as pairs of a label and a text without control characters."""
     first = divergence.first
     if first is not None:
-        yield f"  kind      {divergence.kind}"
-        yield f"  address   {printable(str(first.address))}"
-        if first.site:
-            yield f"  called    {printable(first.site)}"
+        yield "kind", str(divergence.kind)
+        yield "address", str(first.address)
+        yield "called", first.site
         known = {True: "yes", False: "no", None: "undetermined"}[divergence.is_origin]
-        yield f"  origin    {known}: {printable(divergence.origin_reason)}"
+        yield "origin", f"{known}: {divergence.origin_reason}"
+        if divergence.stretch is not None:
+            yield "begins", divergence.stretch.sentence
         if first.side is Side.BOTH:
-            yield f"  elements  {printable(elements(divergence))}"
-        hint = looks(divergence)
-        if hint:
-            yield f"  looks     {hint}"
+            yield "elements", elements(divergence)
+        if divergence.numbers is not None:
+            yield "more", "; ".join(more_numbers(divergence.numbers))
+        yield "looks", looks(divergence)
+        if divergence.batches is not None:
+            yield "samples", divergence.batches.sentence
+        if divergence.propagated:
+            yield "follows", f"{plural(divergence.propagated, 'more record')} of that step"
+    if divergence.growth is not None:
+        yield "growth", growth_sentence(divergence.growth)
     if divergence.verdict is not Verdict.NOT_COMPARABLE:
-        yield f"  compared  {_amount(divergence.compared)}"
+        yield "compared", _amount(divergence.compared)
+
+
+def _facts(divergence: Divergence) -> Iterator[str]:
+    return (f"  {label:<8}  {printable(text)}" for label, text in facts(divergence) if text)
 
 
 def _amount(compared: Compared) -> str:
@@ -106,6 +126,12 @@ def _origins(divergence: Divergence, paint: Paint) -> Iterator[str]:
     yield from (f"    {printable(str(address))}" for address in origins[:LISTED])
     if len(origins) > LISTED:
         yield f"    ... {len(origins) - LISTED} more (--format json has all)"
+
+
+def _growth(divergence: Divergence, paint: Paint) -> Iterator[str]:
+    if divergence.growth is not None and divergence.growth.steps:
+        yield paint("  distance from A in each step", "title")
+        yield from (f"    {line}" for line in growth_lines(divergence.growth))
 
 
 def _environment(divergence: Divergence, label_a: str, label_b: str, paint: Paint) -> Iterator[str]:

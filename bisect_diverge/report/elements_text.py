@@ -22,6 +22,8 @@ HINTS = {
     "masked": "zero in one run where the other is not: another mask, as of dropout",
     "scaled": "one constant factor apart",
     "shifted": "one constant summand apart",
+    "shorter-arithmetic": "as large as rounding errors of {}: perhaps one run computes in it (TF32, autocast)",
+    "unrelated": "values that have nothing to do with each other: another seed, or other data",
     "values": "other values",
 }
 """What a signature tells a reader; keys are the names of `numerics.signature`."""
@@ -38,10 +40,10 @@ def elements(divergence: Divergence) -> str:
 def looks(divergence: Divergence) -> str:
     """Return what the difference looks like, a hint; empty where none can be given."""
     found = divergence.tensor
-    if found is None or found.numel == 1 or _is_generator(divergence):
+    if found is None or found.numel == 1 or not found.differing or _is_generator(divergence):
         return ""
-    hint = HINTS.get(found.signature, "")
-    if found.rounded_as:
+    hint = HINTS.get(found.signature, "").format(found.rounded_as)
+    if found.rounded_as and found.signature == "reduction-order":
         hint = f"as small as rounding in {found.rounded_as} (autocast?): perhaps another order of summation or kernel"
     if divergence.kind is DivergenceKind.DATA and found.signature == "reduction-order":
         return ""
@@ -67,12 +69,20 @@ def _types(divergence: Divergence) -> str:
     a, b = types.a, types.b
     if values is not None:
         a, b = f"{values.a} ({a})", f"{values.b} ({b})"
-    return f"{a} in A, {b} in B: {' and '.join(what)} differ"
+    cast = f"; {divergence.cast}" if divergence.cast else ""
+    return f"{a} in A, {b} in B: {' and '.join(what)} differ{cast}"
 
 
 def _shapes_differ(types: Sides) -> bool:
     shapes = [text.partition("[")[1:] for text in (types.a, types.b)]
     return all(bracket for bracket, _ in shapes) and shapes[0] != shapes[1]
+
+
+def _damaged(divergence: Divergence) -> str:
+    found = divergence.tensor
+    if found is None or found.differing:
+        return ""
+    return f"{shape_text(found.dtype, found.shape_a)}: the elements that were kept are equal, the digests differ"
 
 
 def _values(divergence: Divergence) -> str:
@@ -121,4 +131,4 @@ def _parts(found: ElementStatistics) -> Iterator[str]:
         yield f"relative {magnitude(found.max_rel)}"
 
 
-_RULES: tuple[Callable[[Divergence], str], ...] = (_states, _types, _values, _digests_only, _statistics)
+_RULES: tuple[Callable[[Divergence], str], ...] = (_states, _types, _damaged, _values, _digests_only, _statistics)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bisect_diverge.environment.confounded import layers_of
 from bisect_diverge.model.environment import Layer
+from bisect_diverge.model.trial import Unit
+from bisect_diverge.report.bisection_commands import fix_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -48,6 +51,40 @@ def differences_text(differences: Sequence[Difference], skipped: Sequence[NotCom
     if skipped:
         lines += ["not compared", *_columns(((f"{row.layer} {row.knob}", row.why) for row in skipped), "  ")]
     return "\n".join(lines)
+
+
+def confounded_text(made: Sequence[Difference]) -> str:
+    """Return a warning that several things were changed at once, and how B is recorded with one of them only.
+
+    Args:
+        made: Inputs that differ (`environment.confounded.inputs`).
+
+    Returns:
+        Empty where all of them are of one layer.
+    """
+    layers = layers_of(made)
+    if len(layers) < 2:
+        return ""
+    names = f"{', '.join(layers[:-1])} and {layers[-1]}"
+    lines = [
+        f"{len(layers)} layers differ ({names}): what differs in the results cannot be put down to one of them",
+        "  for a clean comparison leave one of these as it is in B, and record B again with all others as in A:",
+    ]
+    for layer in layers:
+        lines.append(f"  {layer}")
+        lines += [f"    {fix_command(_as_unit(row))}" for row in made if row.layer is layer]
+    return "\n".join([*lines, "  or let bd bisect try them one by one"])
+
+
+def pins(made: Sequence[Difference]) -> list[dict[str, str]]:
+    """Return the same commands as plain JSON values; empty where all inputs that differ are of one layer."""
+    if len(layers_of(made)) < 2:
+        return []
+    return [{"layer": str(row.layer), "knob": row.knob, "command": fix_command(_as_unit(row))} for row in made]
+
+
+def _as_unit(row: Difference) -> Unit:
+    return Unit(layer=row.layer, knob=row.knob, a=row.a, b=row.b)
 
 
 def _block(title: str, rows: Iterable[Setting], *, resolved: bool) -> Iterator[str]:

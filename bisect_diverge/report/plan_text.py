@@ -33,12 +33,22 @@ class Plan:
     """Trials, for most causes."""
     most: int
     """Trials, for two partners."""
+    unrecorded: int = 0
+    """Runs beside the trials, without recording."""
+    clamped: int = 0
+    """Runs before the trials, of A and B with clamps."""
+    divisible: bool = False
+    """Whether some unit is taken apart where it is guilty, which costs more."""
     last_step: int
     """Last step of each trial."""
     steps: int
     """Steps of A."""
     seconds: float
     """What A took from its first row to its last."""
+    most_trials: int | None = None
+    """The search ends after so many runs; None: no limit."""
+    most_seconds: float | None = None
+    """The search ends after this time; None: no limit."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON values."""
@@ -48,6 +58,9 @@ class Plan:
             "units": [u.to_json() | {"swapped_by": way} for u, way in zip(self.units, self.ways, strict=True)],
             "untestable": [row.to_json() for row in self.untestable],
             "trials": {"least": self.least, "typical": self.typical, "most": self.most},
+            "unrecorded": self.unrecorded,
+            "clamped": self.clamped,
+            "budget": {"trials": self.most_trials, "seconds": self.most_seconds},
             "last_step": self.last_step,
             "steps": self.steps,
         }
@@ -71,10 +84,21 @@ def _lines(plan: Plan, paint: Paint) -> Iterator[str]:
     if plan.untestable:
         yield paint("not testable here", "title")
         yield from (printable(f"  {row.unit.layer} {row.unit.knob}: {row.reason}") for row in plan.untestable)
+    count = f"{plan.least} to {plan.most} trials, typically {plan.typical}"
     yield (
-        f"{plan.least} to {plan.most} trials, typically {plan.typical}; "
+        f"{plural(plan.most, 'trial') if plan.least == plan.most else count}, with the replays that a proof takes; "
         f"each stops after step {plan.last_step} of {plan.steps}; A took {plan.seconds:.0f} s for all of them"
     )
+    if plan.unrecorded:
+        yield f"and {plan.unrecorded} runs of A and B unrecorded, to see what recording does (--no-observer-check)"
+    if plan.clamped:
+        yield f"and {plan.clamped} runs of A and B with every clamp on, which the trials are compared with"
+    if plan.divisible:
+        yield "and a search of the same kind among the parts of a guilty unit that has any"
+    limits = [plural(plan.most_trials, "run")] if plan.most_trials is not None else []
+    limits += [f"{plan.most_seconds:g} s"] if plan.most_seconds is not None else []
+    if limits:
+        yield f"the budget ends it after {' or '.join(limits)}"
 
 
 def _side(value: str | None) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from bisect_diverge.model.coverage import HOOKS_CALLED, HOOKS_SET, OPERATIONS
+from bisect_diverge.model.run import StepOn
 from bisect_diverge.report.words import plural, printable, size
 
 if TYPE_CHECKING:
@@ -17,8 +19,6 @@ STEPS_LISTED = 10
 """Steps that are listed; the rest is counted."""
 LAST_LISTED = 3
 """Of these, steps at the end of a longer run."""
-
-_HOOKS_SET, _HOOKS_CALLED = "gradient hooks set", "gradient hooks called"
 
 
 def run_text(overview: RunOverview, steps: int = STEPS_LISTED) -> str:
@@ -58,11 +58,15 @@ def _rank(rank: RankOverview, *, several: bool) -> Iterator[str]:
 
 def _coverage(counts: dict[str, int]) -> Iterator[str]:
     """Return what could be recorded and what not, in words."""
-    watched = counts.get(_HOOKS_SET, 0)
+    watched = counts.get(HOOKS_SET, 0)
     if watched:
-        yield f"gradients of module outputs: {counts.get(_HOOKS_CALLED, 0)} of {watched} arrived"
-    others = (name for name in sorted(counts) if name not in (_HOOKS_SET, _HOOKS_CALLED))
-    yield from (f"{name}: {counts[name]}" for name in others)
+        yield f"gradients of module outputs: {counts.get(HOOKS_CALLED, 0)} of {watched} arrived"
+    if OPERATIONS in counts:
+        yield f"differentiable operations of the first pass: {counts[OPERATIONS]}"
+        parts = sorted((-count, name) for name, count in counts.items() if name.startswith(f"{OPERATIONS} "))
+        yield from (f"  {name.removeprefix(OPERATIONS).strip()}: {-count}" for count, name in parts)
+    others = (name for name in sorted(counts) if name not in (HOOKS_SET, HOOKS_CALLED, OPERATIONS))
+    yield from (f"{name}: {counts[name]}" for name in others if not name.startswith(f"{OPERATIONS} "))
 
 
 def _origin(record: RunRecord) -> Iterator[str]:
@@ -78,6 +82,8 @@ def _origin(record: RunRecord) -> Iterator[str]:
     asked = [f"--capture {options.capture}"]
     if limits:
         asked.append(f"--steps {limits[0]}:{'' if limits[1] is None else limits[1]}")
+    if options.step_on is not StepOn.OPTIMIZER:
+        asked.append(f"--step-on {options.step_on}")
     asked += [f"--modules {shlex.quote(glob)}" for glob in options.modules]
     yield f"  asked     {printable(' '.join(asked))}"
 

@@ -13,7 +13,17 @@ from bisect_diverge.bisector.search import bisect
 from bisect_diverge.bisector.supposed import Effect, World
 from bisect_diverge.model.address import Address, Phase
 from bisect_diverge.model.environment import Layer
-from bisect_diverge.model.trial import Bisection, Budget, Outcome, SearchOptions, Trial, Unit, Untested
+from bisect_diverge.model.trial import (
+    Bisection,
+    BisectVerdict,
+    Budget,
+    Observer,
+    Outcome,
+    SearchOptions,
+    Trial,
+    Unit,
+    Untested,
+)
 from bisect_diverge.report.bisection_commands import fix_command, trial_command
 from bisect_diverge.report.bisection_json import bisection_json
 from bisect_diverge.report.bisection_text import bisection_text, trial_line
@@ -29,6 +39,8 @@ RATE = Unit(layer=Layer.CONFIGURATION, knob="argv.--lr", a="0.1", b="0.2")
 SEED = Unit(layer=Layer.SEEDS, knob="PYTHONHASHSEED", a="0", b=None)
 CODE = Unit(layer=Layer.SOURCE, knob="commit", a="1f3c9e", b="77aa01")
 GPU = Unit(layer=Layer.HARDWARE, knob="accelerator.models", a="A100", b="H100")
+FILE = WORKERS
+KEYS = tuple(replace(FILE, knob=f"{FILE.knob}.{key}") for key in ("lr", "size", "seed"))
 UNITS = (NUMPY, THREADS, DYNAMIC, CBWR, WORKERS, RATE, SEED, CODE)
 
 FIRST = Address(rank=0, step=0, micro_batch="0", phase=Phase.FORWARD, root="model", fqn="", call=0, slot="output.0")
@@ -55,6 +67,12 @@ def noisy(swapped: frozenset[Unit], *, repeat: int = 0) -> Trial:
         first_against_a=FIRST,
         seconds=2.0,
     )
+
+
+def clamped(result: Bisection) -> Bisection:
+    """Return a result of which every trial ran with a clamp."""
+    trials = tuple(replace(trial, clamps=("one thread",)) for trial in result.trials)
+    return replace(result, trials=trials, notes=("clamped in every trial: one thread", *result.notes))
 
 
 GPU_ROW = Untested(unit=GPU, reason="this machine has no H100")
@@ -92,6 +110,19 @@ CASES: dict[str, Callable[[], Bisection]] = {
     ),
     "not_repeatable": lambda: bisect(UNITS, noisy, first=FIRST),
     "no_difference": lambda: bisect([], noisy),
+    "parts": lambda: bisect(
+        UNITS,
+        world(any_of((FILE,), (KEYS[1],))),
+        first=FIRST,
+        drill=lambda unit: KEYS if unit == FILE else (),
+    ),
+    "clamped": lambda: clamped(bisect(UNITS[:3], world(any_of((NUMPY,))), first=FIRST)),
+    "recording_creates": lambda: replace(
+        bisect(UNITS[:1], noisy, first=FIRST),
+        verdict=BisectVerdict.INCONCLUSIVE,
+        observer=Observer.CREATES,
+        notes=("recording creates the effect: unrecorded, A and B have the same bits in the parameters after step 1",),
+    ),
     "out_of_budget": lambda: bisect(
         UNITS, world(any_of((THREADS, DYNAMIC))), SearchOptions(budget=Budget(trials=6)), first=FIRST
     ),
@@ -129,7 +160,7 @@ def test_fix_commands() -> None:
         "pip install numpy==2.3.5",
         "unset OMP_NUM_THREADS",
         "# give the argument --workers 0",
-        "# source commit: 1f3c9e",
+        "git checkout 1f3c9e",
     ]
     assert fix_command(SEED) == "export PYTHONHASHSEED=0"
     assert fix_command(Unit(layer=Layer.DEPENDENCIES, knob="apex", a=None, b="1")) == "pip uninstall apex"
@@ -139,12 +170,43 @@ def test_fix_commands() -> None:
     assert fix_command(Unit(layer=Layer.CONFIGURATION, knob="RATE", a="a b; ls", b=None)) == "export RATE='a b; ls'"
 
 
+@pytest.mark.parametrize(
+    ("knob", "value", "text"),
+    [
+        ("argv.--mom#2", "0.9", "# give the argument --mom 0.9 (its 2nd time)"),
+        ("argv.--mom#13", None, "# leave out the argument --mom (its 13th time)"),
+        ("argv.0", "train", "# argument 0: train"),
+        ("argv.--fast", "", "# give the argument --fast"),
+    ],
+)
+def test_fix_of_an_argument(knob: str, value: str | None, text: str) -> None:
+    """An argument that is given more than once is told by its number, in words."""
+    assert fix_command(Unit(layer=Layer.CONFIGURATION, knob=knob, a=value, b="x")) == text
+
+
+def test_a_clamped_trial_says_so() -> None:
+    """In progress, and in the table where others are not clamped."""
+    trial = Trial(n=3, base="a", swapped=(), outcome=Outcome.OTHER, seconds=3, clamps=("one thread",))
+    assert trial_line(trial) == "trial 3 · A (clamped: one thread) · other · 3.0 s"
+    result = CASES["not_repeatable"]()
+    text = bisection_text(replace(result, trials=(*result.trials, trial)), "a", "b")
+    assert "A (clamped: one thread)" in text
+
+
 def test_trial_command() -> None:
     """A trial is run by hand with B's value of each swapped unit."""
     assert trial_command([NUMPY, WORKERS], "runs/a", "runs/b") == [
         *("bd", "trial", "runs/a", "--set", "dependencies.numpy=@B", "--set", "configuration.argv.--workers=@B"),
         *("--b", "runs/b"),
     ]
+
+
+def test_a_step_is_named_by_its_value() -> None:
+    """Of a package that was taken apart release by release ``@B`` would be the last release."""
+    step = replace(NUMPY, a="2.0.0", b="2.0.1")
+    words = trial_command([step, WORKERS], "a", "b", wholes=[NUMPY])
+    assert words[3:7] == ["--set", "dependencies.numpy=2.0.1", "--set", "configuration.argv.--workers=@B"]
+    assert trial_command([NUMPY], "a", "b", wholes=[NUMPY, step])[4] == "dependencies.numpy=@B"
 
 
 def test_trial_line() -> None:

@@ -1,0 +1,139 @@
+"""What a run is sensitive to, as text for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bisect_diverge.report.words import Paint, moment, place, plain, plural, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bisect_diverge.model.environment import Difference
+    from bisect_diverge.model.trial import Trial, Unit, Untested
+    from bisect_diverge.study.vary import Variation
+
+MOST_MOVED = 3
+"""So many resolved values that moved with a knob are named."""
+
+
+def variation_text(variation: Variation, label: str, paint: Paint = plain) -> str:
+    """Return the result: the answer first, then each knob with what came of it.
+
+    Args:
+        variation: What came of it.
+        label: How a trial of this run is repeated: its path; empty where it is gone.
+        paint: Gives words a look.
+    """
+    return "\n".join(_lines(variation, label, paint))
+
+
+def _lines(variation: Variation, label: str, paint: Paint) -> Iterator[str]:
+    if not variation.repeats:
+        yield paint("nothing was tried", "bad")
+        return
+    if not variation.repeats_itself:
+        yield from _not_repeatable(variation, paint)
+        return
+    yield _answer(variation, paint)
+    for trial in variation.sensitive:
+        yield f"  {_change(trial)}"
+        yield f"    first at {_at(trial)}"
+        yield from _moved(trial.consequences)
+    yield from _block("without effect (tested: the same bits)", [_change(t) for t in variation.without_effect], paint)
+    inert = [_change(t) for t in variation.inert]
+    yield from _block("inert (swapped, but the resolved value did not move: not tested)", inert, paint)
+    failed = [f"{_change(t)}: {printable(t.reason)}" for t in variation.failed]
+    yield from _block("could not be tried", failed, paint)
+    yield from _block("do not apply here", _reasons(variation.inapplicable), paint)
+    yield from _block("not tried: stopped before", [_unit(unit) for unit in variation.left], paint)
+    yield from _block("notes", list(_notes(variation, label)), paint)
+
+
+def _answer(variation: Variation, paint: Paint) -> str:
+    sensitive = {_name(trial) for trial in variation.sensitive}
+    tested = sensitive | {_name(trial) for trial in variation.without_effect}
+    if not tested:
+        return paint("no knob was tested", "bad")
+    if not sensitive:
+        return paint(f"sensitive to none of {plural(len(tested), 'knob')} tested", "good")
+    return paint(f"sensitive to {plural(len(sensitive), 'knob')} of {len(tested)} tested", "bad")
+
+
+def _not_repeatable(variation: Variation, paint: Paint) -> Iterator[str]:
+    yield paint("the run does not repeat itself: what a knob does cannot be told", "bad")
+    for trial in variation.repeats:
+        if trial.reason:
+            yield f"  trial {trial.n}: {printable(trial.reason)}"
+        elif trial.first_against_a is not None:
+            yield f"  trial {trial.n} first differs at {_at(trial)}"
+    yield "next: fix the seeds, or try PYTHONHASHSEED=0, one thread (OMP_NUM_THREADS=1) or deterministic algorithms"
+
+
+def _moved(rows: Sequence[Difference]) -> Iterator[str]:
+    if rows:
+        rows = sorted(rows, key=lambda d: d.a is None)  # what one of the two does not have comes last
+        names = ", ".join(f"{d.layer} {d.knob}: {_side(d.a)} -> {_side(d.b)}" for d in rows[:MOST_MOVED])
+        more = f" and {len(rows) - MOST_MOVED} more" if len(rows) > MOST_MOVED else ""
+        yield f"    which moved {names}{more}"
+
+
+def _at(trial: Trial) -> str:
+    first = trial.first_against_a
+    return "a record that only one of the two has" if first is None else f"{moment(first)}, {place(first)}"
+
+
+def _block(title: str, rows: Sequence[str], paint: Paint) -> Iterator[str]:
+    if rows:
+        yield paint(title, "title")
+        yield from (f"  {row}" for row in rows)
+
+
+def _reasons(rows: Sequence[Untested]) -> list[str]:
+    return [f"{row.unit.layer} {printable(row.unit.knob)}: {row.reason}" for row in rows]
+
+
+def _notes(variation: Variation, label: str) -> Iterator[str]:
+    yield f"the run repeated {plural(len(variation.repeats), 'time')}: identical"
+    yield "each knob was swapped alone: two that act only together are not found"
+    last = variation.repeats[0].stopped_at_step
+    if last is not None:
+        yield f"compared up to step {last}"
+    if label and variation.sensitive:
+        unit = variation.sensitive[0].swapped[0]
+        yield f"to repeat a trial: bd trial {label} --set {unit}={printable(unit.b or '')}"
+
+
+def _name(trial: Trial) -> str:
+    return str(trial.swapped[0])
+
+
+def _change(trial: Trial) -> str:
+    return _unit(trial.swapped[0])
+
+
+def _unit(unit: Unit) -> str:
+    return f"{unit.layer} {printable(unit.knob)}: {_side(unit.a)} -> {_side(unit.b)}"
+
+
+def _side(value: str | None) -> str:
+    return "(not set)" if value is None else printable(value) or '""'
+
+
+def variation_plan_text(
+    units: Sequence[Unit], out: Sequence[Untested], trials: int, seconds: float, paint: Paint = plain
+) -> str:
+    """Return what would be tried and what it would cost.
+
+    Args:
+        units: What would be swapped.
+        out: What means nothing here.
+        trials: Trials, repeats of the run included.
+        seconds: What they would take.
+        paint: Gives words a look.
+    """
+    time = f"about {seconds / 60:.0f} min" if seconds >= 90 else f"about {seconds:.0f} s"
+    lines = [paint(f"{plural(len(units), 'value')} to try, one a trial: {plural(trials, 'trial')}, {time}", "title")]
+    lines += [f"  {_unit(unit)}" for unit in units]
+    lines += _block("do not apply here", _reasons(out), paint)
+    return "\n".join(lines)
