@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from dataclasses import dataclass, field
@@ -166,6 +167,49 @@ def run(command: list[str], variables: dict[str, str]) -> int:
     return process.returncode
 
 
+def search(command: list[str]) -> tuple[int, dict[str, Any] | None]:
+    """Print a ``bd bisect`` command, run it with its progress and answer below; return status and answer.
+
+    Its events are asked for, so that the answer is there as data too and no trial is made twice for it.
+    """
+    click.secho(f"$ {shown(command, {})}", bold=True)
+    found: dict[str, Any] | None = None
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as answer:
+        process = subprocess.Popen(
+            [*command, "--progress", "json"],
+            env=surroundings({}),
+            stdin=subprocess.DEVNULL,
+            stdout=answer,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+        assert process.stderr is not None
+        with process:
+            for line in process.stderr:
+                event: dict[str, Any] = json.loads(line) if line.startswith("{") else {"event": "note", "text": line}
+                found = event.get("bisection", found)
+                told = told_of(event)
+                if told:
+                    click.echo(f"  bd: {told}")
+        answer.seek(0)
+        for line in answer:
+            click.echo(f"  {line}", nl=False)
+    return process.returncode, found
+
+
+def told_of(event: dict[str, Any]) -> str:
+    """Return the line that stands for an event of a search; empty: none does."""
+    if event["event"] == "note":
+        return str(event["text"]).strip()
+    if event["event"] != "finished":
+        return ""
+    trial = event["trial"]
+    swapped = ", ".join(unit["knob"] for unit in trial["swapped"])
+    configuration = f"A + {{{swapped}}}" if swapped else "A"
+    return f"trial {trial['n']}: {configuration}: {trial['outcome']}, {trial['seconds']:.1f} s"
+
+
 def record(recording: Recording) -> None:
     """Record a run; end the demo when that fails."""
     training = ["python", SCRIPT, *recording.flags]
@@ -232,18 +276,17 @@ def bisect(number: int, pair: Pair) -> str | None:
     say(f"{number}. Why? {pair.title}", bold=True, fg="cyan")
     command = ["bd", "bisect", str(pair.a.path), str(pair.b.path)]
     began = time.monotonic()
-    status = run(command, {})
+    status, found = search(command)
     click.secho(f"  (exit status {status}, {time.monotonic() - began:.0f} s)", dim=True)
-    found = as_json(command, status, {0, 1})  # makes no trial again
-    if isinstance(found, str):
-        return found
+    if found is None:
+        return f"bd bisect ended with status {status} and no answer"
     if found["verdict"] == "no-difference" and pair.excuses:
         say(f"Nothing differs here: {'; '.join(pair.excuses)}.", fg="yellow")
         return None
     if found["verdict"] != "cause":
         return f"bd bisect says {found['verdict']}"
     blamed = {f"{unit['layer']} {unit['knob']}" for cause in found["causes"] for unit in cause["units"]}
-    if len(blamed) != 1 or not blamed <= pair.causes:
+    if status != 0 or len(blamed) != 1 or not blamed <= pair.causes:
         return f"bd bisect blames {', '.join(sorted(blamed))}, not {' or '.join(sorted(pair.causes))}"
     return None
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bisect_diverge.cli.output import FORMATS, put
+
 if TYPE_CHECKING:
+    from bisect_diverge.diff.options import DiffOptions
+    from bisect_diverge.model.divergence import Divergence
     from bisect_diverge.report.words import Paint
 
 _LOOKS = {"bad": {"fg": "red", "bold": True}, "good": {"fg": "green", "bold": True}, "title": {"bold": True}}
@@ -29,10 +34,18 @@ def _renamed(
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json"]),
+    type=click.Choice(FORMATS),
     default="text",
     show_default=True,
-    help="Output format.",
+    help="Output format; html is one page that needs nothing else.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the result there.",
 )
 @click.option(
     "--ignore",
@@ -58,6 +71,12 @@ def _renamed(
     help="A's step at which a resumed B begins.",
 )
 @click.option(
+    "--growth",
+    "growth",
+    is_flag=True,
+    help="Say how the difference grows over the steps (reads tensors).",
+)
+@click.option(
     "--map",
     "renamed",
     multiple=True,
@@ -65,7 +84,7 @@ def _renamed(
     callback=_renamed,
     help="Module OLD of A is NEW in B.",
 )
-def command(a: str, b: str, form: str, **options: Any) -> None:
+def command(a: str, b: str, form: str, out: Path | None, **options: Any) -> None:
     """Say where run B stops being bit-identical to run A.
 
     Exit status: 0 when nothing differs, 1 when something does, 2 when the runs cannot be read or compared.
@@ -74,24 +93,61 @@ def command(a: str, b: str, form: str, **options: Any) -> None:
     bd diff runs/a runs/b
     bd diff runs/a runs/b --ignore '*/rng/*' --format json
     bd diff runs/a runs/resumed --offset-b 500
+    bd diff runs/a runs/b --format html -o diff.html
     """
     from bisect_diverge.diff.compare import compare
     from bisect_diverge.diff.options import DiffOptions
     from bisect_diverge.errors import NotComparableError
     from bisect_diverge.model.divergence import Verdict
-    from bisect_diverge.report.divergence_json import divergence_json
-    from bisect_diverge.report.divergence_text import divergence_text
     from bisect_diverge.store.reader import Run
 
+    asked = DiffOptions(**options)
+    if form == "html":  # the page has charts of both
+        options |= {"growth": True, "heat": True}
     with Run(a) as run_a, Run(b) as run_b:
         divergence = compare(run_a, run_b, DiffOptions(**options)).divergence
-    if form == "json":
-        click.echo(divergence_json(divergence))
-    elif divergence.verdict is not Verdict.NOT_COMPARABLE:
-        click.echo(divergence_text(divergence, a, b, _paint()))
+    if form == "json" or divergence.verdict is not Verdict.NOT_COMPARABLE:
+        put(_FORMS[form](divergence, a, b, typed(asked), _paint() if out is None else None), out)
     if divergence.verdict is Verdict.NOT_COMPARABLE:
         raise NotComparableError(f"{a} and {b} cannot be compared: {divergence.notes[0]}")
     sys.exit(1 if divergence.verdict is Verdict.DIVERGED else 0)
+
+
+def typed(asked: DiffOptions) -> tuple[str, ...]:
+    """Return options of a comparison as they are typed, for commands that a reader may copy."""
+    out = [word for glob in asked.ignore for word in ("--ignore", glob)]
+    out += ["--from", str(asked.from_step)] if asked.from_step else []
+    out += ["--offset-b", str(asked.offset_b)] if asked.offset_b else []
+    out += [word for old, new in asked.renamed for word in ("--map", f"{old}={new}")]
+    return tuple(out)
+
+
+def _text(found: Divergence, a: str, b: str, _options: tuple[str, ...], paint: Paint | None) -> str:
+    from bisect_diverge.report.divergence_text import divergence_text
+    from bisect_diverge.report.words import plain
+
+    return divergence_text(found, a, b, paint or plain)
+
+
+def _json(found: Divergence, _a: str, _b: str, _options: tuple[str, ...], _paint: Paint | None) -> str:
+    from bisect_diverge.report.divergence_json import divergence_json
+
+    return divergence_json(found)
+
+
+def _markdown(found: Divergence, a: str, b: str, options: tuple[str, ...], _paint: Paint | None) -> str:
+    from bisect_diverge.report.divergence_markdown import divergence_markdown
+
+    return divergence_markdown(found, a, b, options)
+
+
+def _html(found: Divergence, a: str, b: str, options: tuple[str, ...], _paint: Paint | None) -> str:
+    from bisect_diverge.report.divergence_html import divergence_html
+
+    return divergence_html(found, a, b, options)
+
+
+_FORMS = {"text": _text, "json": _json, "markdown": _markdown, "html": _html}
 
 
 def _paint() -> Paint:

@@ -42,7 +42,8 @@ def command(run_a: str, run_b: str | None, layers: tuple[str, ...], rank: int | 
     """Show what surrounded RUN, layer by layer; with RUN_B only what differs.
 
     Requested settings are inputs: variables, flags, files, packages, seeds. Resolved ones are what they came
-    to inside the process. A difference that follows from another is listed below it.
+    to inside the process. A difference that follows from another is listed below it. Where inputs of several layers
+    differ it says so, and what a clean comparison would leave as in RUN.
 
     Exit status with two runs: 0 when nothing differs, 1 when something does.
     """
@@ -71,17 +72,19 @@ def _show(environment: Environment, names: tuple[str, ...], rank: int, form: str
 
 def _compare(a: Run, b: Run, names: tuple[str, ...], rank: int | None, form: str) -> bool:
     """Print what differs on one rank, say on which others there is more, and return whether anything does."""
+    from bisect_diverge.environment.confounded import inputs
     from bisect_diverge.environment.differences import differences, not_compared
     from bisect_diverge.report.environment_json import differences_json
-    from bisect_diverge.report.environment_text import differences_text
+    from bisect_diverge.report.environment_text import confounded_text, differences_text, pins
 
     one, other = _environment(a, rank), _environment(b, rank)
     found = [d for d in differences(one, other) if not names or d.layer in names]
     skipped = [row for row in not_compared(one, other) if not names or row.layer in names]
+    made = inputs(found, one, other)
     if form == "json":
-        _print_json(differences_json(found, skipped, _rank(a, rank)))
+        _print_json(differences_json(found, skipped, _rank(a, rank)) | {"confounded": pins(made)})
     else:
-        click.echo(differences_text(found, skipped))
+        click.echo("\n".join(filter(None, (differences_text(found, skipped), confounded_text(made)))))
     more = []
     for further in sorted(a.ranks.keys() & b.ranks.keys() - {_rank(a, rank)}) if rank is None else ():
         there = differences(_environment(a, further), _environment(b, further))

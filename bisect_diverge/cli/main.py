@@ -17,8 +17,13 @@ VERBS = {
     "diff": "Where do two runs stop being bit-identical?",
     "walk": "The same, in a terminal UI.",
     "bisect": "Which difference of the environment makes two runs diverge?",
+    "vary": "Which knobs of this machine change the bits of a script?",
     "trial": "Run a recorded run again with one thing changed.",
+    "replay": "Which module calls compute otherwise, each given A's own tensors?",
+    "neutral": "Does recording change what a script computes?",
     "show": "What a run holds, or one of its tensors.",
+    "export": "Write the tensors of a run as HDF5 datasets, .npz or .pt files.",
+    "check": "Are the files of a run whole?",
     "env": "What surrounded a run, or what differs between two.",
 }
 """Verb to its line in ``bd --help``; the command object is ``command`` in ``cli/<verb>.py``."""

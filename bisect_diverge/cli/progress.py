@@ -9,19 +9,19 @@ import select
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bisect_diverge.trial.workspace import Scratch
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from bisect_diverge.model.address import Address
-    from bisect_diverge.model.trial import Bisection, Trial, Unit
-    from bisect_diverge.trial.units import Units
+    from bisect_diverge.model.trial import Bisection, Trial, Unit, Untested
 
 _STDERR = 2
 _LINES = 20
@@ -31,7 +31,7 @@ _SECONDS = 0.2
 
 
 class Progress:
-    """Lines on stderr while trials run; the first Ctrl-C ends the search and leaves what is known.
+    """Lines on stderr while trials run; the first Ctrl-C, or SIGTERM, ends the search and leaves what is known.
 
     Args:
         keep: Where the trials' folders are kept; None: nowhere.
@@ -48,7 +48,8 @@ class Progress:
         self._shown = False
 
     def __enter__(self) -> Progress:
-        self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._interrupted)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._interrupted)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -64,9 +65,14 @@ class Progress:
         """Whether the user has asked for the end, now or after the running trial."""
         return self._stop
 
-    def planned(self, units: Units, most: int, first: Address) -> None:
-        """Note what is going to be moved, and what it costs at most."""
-        self.of = most
+    def planned(self, units: Sequence[Unit], untestable: Sequence[Untested], of: int, first: Address) -> None:
+        """Note what is going to be moved, and how many trials one cause among it takes."""
+        self.of = of
+
+    def say(self, sentence: str) -> None:
+        """Say something that the user should know at once."""
+        self._clear()
+        click.echo(f"bd: {sentence}", err=True)
 
     def announce(self, swapped: frozenset[Unit]) -> None:
         """Say what is running, where that line can be taken away again."""
@@ -105,7 +111,7 @@ def _with(swapped: Iterable[Unit]) -> str:
 
 
 class JsonProgress(Progress):
-    """One JSON object a line on stderr for each event: plan, started, output, finished, result.
+    """One JSON object a line on stderr for each event: plan, note, started, output, finished, result.
 
     The search ends by itself when nobody reads them any more. SIGUSR1 ends it after the running trial.
     """
@@ -115,14 +121,15 @@ class JsonProgress(Progress):
         self._last = False
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._own: Path | None = None
+        self._own: Scratch | None = None
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> JsonProgress:
         super().__enter__()
         self._before[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, self._end_after_trial)
         if self.keep is None:  # trials are followed there while they run
-            self.keep = self._own = Path(tempfile.mkdtemp(prefix="bd-"))
+            self._own = Scratch()
+            self.keep = self._own.path
         self._watcher.start()
         return self
 
@@ -130,27 +137,31 @@ class JsonProgress(Progress):
         self._over.set()
         self._watcher.join()
         if self._own is not None:
-            shutil.rmtree(self._own, ignore_errors=True)
+            self._own.remove()
         super().__exit__(*what)
 
     def should_end(self) -> bool:
         """Whether the user has asked for the end, now or after the running trial."""
         return self._stop or self._last
 
-    def planned(self, units: Units, most: int, first: Address) -> None:
-        """Tell what is going to be moved, and what it costs at most."""
+    def planned(self, units: Sequence[Unit], untestable: Sequence[Untested], of: int, first: Address) -> None:
+        """Tell what is going to be moved, and how many trials one cause among it takes."""
         self._tell(
             "plan",
-            units=[unit.to_json() for unit in units.units],
-            untestable=[row.to_json() for row in units.untestable],
-            most=most,
+            units=[unit.to_json() for unit in units],
+            untestable=[row.to_json() for row in untestable],
+            most=of,
             first=str(first),
         )
+
+    def say(self, sentence: str) -> None:
+        """Tell something that the user should know at once."""
+        self._tell("note", text=sentence)
 
     def announce(self, swapped: frozenset[Unit]) -> None:
         """Tell what is running; one at a time, so that what lies there is over."""
         if self._own is not None and self.jobs == 1:
-            for folder in self._own.iterdir():
+            for folder in self._own.path.iterdir():
                 shutil.rmtree(folder, ignore_errors=True)
         self._tell("started", swapped=[unit.to_json() for unit in sorted(swapped, key=str)])
 

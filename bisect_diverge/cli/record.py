@@ -28,8 +28,20 @@ if TYPE_CHECKING:
     show_default=True,
     help="Keep tensors (within --keep) or digests only.",
 )
+@click.option(
+    "--step-on",
+    type=click.Choice(["optimizer", "forward", "manual"]),
+    default="optimizer",
+    show_default=True,
+    help="What ends a step: an update, the forward of the first root, or bisect_diverge.step().",
+)
 @click.option("--keep", metavar="SIZE", default="4G", show_default=True, help="Budget for tensor bytes of a rank.")
 @click.option("--data", metavar="PATH", multiple=True, help="File or directory that the script trains on.")
+@click.option(
+    "--keep-data/--no-keep-data",
+    default=True,
+    help="Keep copies of the small files that the script reads, for bd bisect.  [keep]",
+)
 @click.option("--features", metavar="PATH", multiple=True, help="File with feature logic (transforms, tokenizer).")
 @click.option("--env", "env_names", metavar="NAME", multiple=True, help="Record this environment variable as well.")
 @click.option("--force", is_flag=True, help="Replace a run that is there.")
@@ -39,8 +51,10 @@ def command(
     steps: str | None,
     modules: tuple[str, ...],
     capture: str,
+    step_on: str,
     keep: str,
     data: tuple[str, ...],
+    keep_data: bool,
     features: tuple[str, ...],
     env_names: tuple[str, ...],
     force: bool,
@@ -55,9 +69,10 @@ def command(
     bd record -o runs/a -- python train.py --lr 0.1
     OMP_NUM_THREADS=1 bd record -o runs/b -- python train.py --lr 0.1
     """
+    from bisect_diverge.environment.originals import keep_originals
     from bisect_diverge.environment.read import read_outside
     from bisect_diverge.errors import CommandError
-    from bisect_diverge.model.run import Capture, RecordOptions
+    from bisect_diverge.model.run import Capture, RecordOptions, StepOn
     from bisect_diverge.record.api import check_paths, prepare_directory, remove_run
     from bisect_diverge.record.bootstrap import DIRECTORY, environment_for
     from bisect_diverge.record.launch import find_program, run_command
@@ -69,6 +84,8 @@ def command(
         keep_bytes=parse_size(keep),
         steps=parse_steps(steps) if steps is not None else None,
         modules=modules,
+        step_on=StepOn(step_on),
+        keep_data=keep_data,
     )
     check_paths((*data, *features))
     find_program(command)  # before anything is made or replaced
@@ -76,8 +93,7 @@ def command(
     outside, patch = read_outside(
         Path.cwd(), command, [Path(path) for path in data], [Path(path) for path in features], env_names
     )
-    if patch is not None:
-        (run / "source.patch").write_bytes(patch)
+    keep_originals(run, Path.cwd(), outside, patch, copies=keep_data)
     settings = Settings(
         run=str(run),
         command=command,
@@ -116,21 +132,22 @@ def _progress(run: Path) -> str:
 
 def _conclude(run: Path, status: int) -> None:
     """Say what was recorded and note the script's status in the files."""
-    from bisect_diverge.errors import RunError
-    from bisect_diverge.record.api import remove_run
-    from bisect_diverge.store.reader import Run
-    from bisect_diverge.store.writer import set_exit_status
+    from bisect_diverge.record.api import HIDDEN, remove_run
 
     files = sorted(run.glob("rank-*.h5"))
     if not files:
         remove_run(run)
         click.echo(
             "bd: nothing was recorded: no process called a torch module\n"
-            "  (python -I and -E keep us out; forked children are not recorded, nor is a model that is only called\n"
-            "  through .forward())",
+            "  (python -I and -E keep us out; forked children are not recorded;\n"
+            f"  {HIDDEN})",
             err=True,
         )
         return
+    from bisect_diverge.errors import RunError  # h5py takes a while, so only where it is needed
+    from bisect_diverge.store.reader import Run
+    from bisect_diverge.store.writer import set_exit_status
+
     for file in files:
         set_exit_status(file, status)
     try:

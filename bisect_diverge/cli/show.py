@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bisect_diverge.cli.output import put
+
 if TYPE_CHECKING:
     from bisect_diverge.store.reader import Run
 
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
 def command(run: str, address: str, *, step: int | None, glob: str, limit: int, form: str) -> None:
     """Say what RUN holds; with ADDRESS, one of its tensors.
 
-    A part of an address lists the records that have it: 'attn.c_proj', 'output.0', '3/0/forward'. A run that
+    A part of an address lists the records that have it: 'attn.c_proj', 'output.0', '3/0/forward'; a glob ('*.attn')
+    those whose whole address or FQN fits. A run that
     is still being recorded, or was interrupted, is shown up to its last whole flush.
 
     \b
@@ -50,7 +53,7 @@ def command(run: str, address: str, *, step: int | None, glob: str, limit: int, 
             text, document = _records(opened, address, step, glob, limit)
         else:
             text, document = _overview(opened, limit)
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) if form == "json" else text)
+    put(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) if form == "json" else text)
 
 
 def _overview(run: Run, limit: int) -> tuple[str, object]:
@@ -70,6 +73,8 @@ def _records(run: Run, text: str, step: int | None, glob: str, limit: int) -> tu
     try:
         whole = Address.parse(text)
     except UsageError:
+        if not glob and any(letter in text for letter in "*?"):
+            text, glob = "", text
         found = matching(run, text, glob, step, limit)
         if not found.total:
             click.echo(nothing_matches(run, text, glob, step), err=True)

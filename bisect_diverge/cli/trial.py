@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bisect_diverge.cli.bisect import _image_command
 from bisect_diverge.cli.diff import _paint
 
 if TYPE_CHECKING:
@@ -31,6 +32,13 @@ STATUS = {"=A": 0, "=B": 0, "other": 0, "skip": 5}
 @click.option(
     "--resume/--fresh", default=True, help="Use the result of an earlier such trial, or forget all.  [resume]"
 )
+@click.option(
+    "--image-cmd",
+    default="",
+    callback=_image_command,
+    metavar="COMMAND",
+    help="What runs a command in a container image: 'apptainer exec {image}'.",
+)
 @click.option("--keep-trials", metavar="DIR", type=click.Path(path_type=Path), help="Keep the trial's folder there.")
 @click.option(
     "--format",
@@ -41,7 +49,14 @@ STATUS = {"=A": 0, "=B": 0, "other": 0, "skip": 5}
     help="Output format.",
 )
 def command(
-    a: str, sets: tuple[str, ...], b: str | None, offset_b: int, resume: bool, keep_trials: Path | None, form: str
+    a: str,
+    sets: tuple[str, ...],
+    b: str | None,
+    offset_b: int,
+    resume: bool,
+    image_cmd: str,
+    keep_trials: Path | None,
+    form: str,
 ) -> None:
     """Run A's command again with some settings changed, and say whether the bits are A's, B's or others.
 
@@ -49,7 +64,8 @@ def command(
     divergence of A and B. What a trial writes with Python goes to a temporary directory; docs/trials.md lists what that
     does not cover.
 
-    Exit status: 0 it ran, 2 trouble with the input, 5 it could not run.
+    Exit status: 0 it ran, 2 trouble with the input, 5 it could not run: that too is an answer here, where bd bisect
+    says 2 if A itself fails.
 
     \b
     bd trial runs/a
@@ -63,12 +79,18 @@ def command(
     with ExitStack() as stack:
         run_a = stack.enter_context(Run(a))
         run_b = None if b is None else stack.enter_context(Run(b))
-        units = frozenset(_unit(text, run_a, run_b) for text in sets)
+        units = frozenset(_unit(text, run_a, run_b, image_cmd) for text in sets)
         first = None if run_b is None else first_divergence(run_a, run_b, offset_b)
         said = changes(run_a)
         if said:
             click.echo(f"bd: {said}", err=True)
-        options = TrialOptions(offset_b=offset_b, fresh=not resume, keep=keep_trials)
+        options = TrialOptions(
+            offset_b=offset_b,
+            fresh=not resume,
+            keep=keep_trials,
+            image_cmd=image_cmd,
+            warn=lambda sentence: click.echo(f"bd: {sentence}", err=True),
+        )
         oracle = stack.enter_context(trials(run_a, run_b, first, options))
         trial = oracle(units)
     text = trial_json(trial) if form == "json" else trial_text(trial, with_b=b is not None, paint=_paint())
@@ -76,7 +98,7 @@ def command(
     sys.exit(STATUS[str(trial.outcome)])
 
 
-def _unit(text: str, a: Run, b: Run | None) -> Unit:
+def _unit(text: str, a: Run, b: Run | None, image_cmd: str) -> Unit:
     """Return the unit that a ``--set`` means."""
     from bisect_diverge.environment.apply import Way, rule_for
     from bisect_diverge.errors import UsageError
@@ -98,7 +120,7 @@ def _unit(text: str, a: Run, b: Run | None) -> Unit:
         return Unit(layer=Layer(layer), knob=knob, a=_value(a, layer, knob), b=value)
     if b is None:
         raise UsageError(f"--set {text}: {FROM_B} needs --b B")
-    return _unit_of_b(Layer(layer), knob, a, b)
+    return _unit_of_b(Layer(layer), knob, a, b, image_cmd)
 
 
 def _check_position(name: str, knob: str, a: Run) -> None:
@@ -118,15 +140,21 @@ def _check_position(name: str, knob: str, a: Run) -> None:
         )
 
 
-def _unit_of_b(layer: Layer, knob: str, a: Run, b: Run) -> Unit:
+def _unit_of_b(layer: Layer, knob: str, a: Run, b: Run, image_cmd: str) -> Unit:
     from bisect_diverge.errors import UsageError
     from bisect_diverge.model.trial import Unit
+    from bisect_diverge.trial.oracle import merged_record
+    from bisect_diverge.trial.parts import parts_of
     from bisect_diverge.trial.search import differing_units
 
-    units = differing_units(a, b)
-    for unit in units.units:
+    units = differing_units(a, b, image_cmd=image_cmd)
+    todo = list(units.units)
+    while todo:
+        unit = todo.pop(0)
         if (unit.layer, unit.knob) == (layer, knob):
             return unit
+        if unit.layer == layer:
+            todo += parts_of(merged_record(a), merged_record(b), unit)
     for difference in units.resolved:
         if (difference.layer, difference.knob) == (layer, knob):
             return Unit(layer=layer, knob=knob, a=difference.a, b=difference.b)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import click
 
 from bisect_diverge.cli.diff import command as diff
+from bisect_diverge.cli.diff import typed
 from bisect_diverge.errors import NotComparableError, UsageError
 
 _OF_DIFF = ("a", "b", "ignore", "from_step", "offset_b", "renamed")
@@ -58,7 +59,7 @@ def command(
             comparison = compare(run_a, run_b, options)
         if comparison.divergence.verdict is Verdict.NOT_COMPARABLE:
             raise NotComparableError(f"{a} and {b} cannot be compared: {comparison.divergence.notes[0]}")
-        commands = Commands(a, b, _typed(ignore, from_step, offset_b, renamed))
+        commands = Commands(a, b, typed(options))
         status = walk(comparison, commands, of_files(run_a, run_b), theme)
     sys.exit(status)
 
@@ -66,17 +67,6 @@ def command(
 def _on_terminal() -> bool:
     """Whether a person sits at a terminal that can show a screen."""
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def _typed(
-    ignore: tuple[str, ...], from_step: int, offset_b: int, renamed: tuple[tuple[str, str], ...]
-) -> tuple[str, ...]:
-    """Return the options as they are typed, for the commands that the screen copies."""
-    out = [word for glob in ignore for word in ("--ignore", glob)]
-    out += ["--from", str(from_step)] if from_step else []
-    out += ["--offset-b", str(offset_b)] if offset_b else []
-    out += [word for old, new in renamed for word in ("--map", f"{old}={new}")]
-    return tuple(out)
 
 
 @contextmanager

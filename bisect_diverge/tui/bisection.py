@@ -13,6 +13,7 @@ from bisect_diverge.model.trial import (
     Bisection,
     BisectVerdict,
     Cause,
+    Observer,
     Outcome,
     Role,
     Trial,
@@ -30,7 +31,7 @@ class Planned:
     untestable: tuple[Untested, ...]
     """What cannot."""
     most: int
-    """Trials that one cause costs at most."""
+    """Trials that one cause costs."""
     first: Address | None
     """Where the runs first differ."""
 
@@ -58,6 +59,13 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """Something that the user should know at once."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """The answer, whole or partial."""
 
@@ -74,7 +82,7 @@ class Ended:
     """What it said beside its progress."""
 
 
-Event = Planned | Started | Finished | Output | Result | Ended
+Event = Planned | Started | Finished | Output | Note | Result | Ended
 
 
 class Search(Protocol):
@@ -107,23 +115,23 @@ def event_of(line: str) -> Event | None:
 
 
 def _event(found: dict[str, Any]) -> Event | None:
-    match found["event"]:
-        case "plan":
-            return Planned(
-                _units(found["units"]),
-                tuple(_untested(row) for row in found["untestable"]),
-                int(found["most"]),
-                _address(found["first"]),
-            )
-        case "started":
-            return Started(_units(found["swapped"]))
-        case "finished":
-            return Finished(_trial(found["trial"]))
-        case "output":
-            return Output(str(found["line"]))
-        case "result":
-            return Result(_bisection(found["bisection"]))
-    return None
+    make = _EVENTS.get(found["event"])
+    return None if make is None else make(found)
+
+
+def _planned(found: Mapping[str, Any]) -> Event:
+    untestable = tuple(_untested(row) for row in found["untestable"])
+    return Planned(_units(found["units"]), untestable, int(found["most"]), _address(found["first"]))
+
+
+_EVENTS: dict[str, Callable[[Mapping[str, Any]], Event]] = {
+    "plan": _planned,
+    "started": lambda found: Started(_units(found["swapped"])),
+    "finished": lambda found: Finished(_trial(found["trial"])),
+    "output": lambda found: Output(str(found["line"])),
+    "note": lambda found: Note(str(found["text"])),
+    "result": lambda found: Result(_bisection(found["bisection"])),
+}
 
 
 def _units(rows: list[Mapping[str, Any]]) -> tuple[Unit, ...]:
@@ -153,9 +161,11 @@ def _trial(row: Mapping[str, Any]) -> Trial:
         first_against_a=_address(row["first_against_a"]),
         first_against_b=_address(row["first_against_b"]),
         seconds=row["seconds"],
+        startup=row["startup"],
         stopped_at_step=row["stopped_at_step"],
         reason=row["reason"],
         reused=row["reused"],
+        clamps=tuple(row["clamps"]),
     )
 
 
@@ -170,6 +180,7 @@ def _cause(row: Mapping[str, Any]) -> Cause:
             Difference(layer=Layer(d["layer"]), knob=d["knob"], a=d["a"], b=d["b"]) for d in row["consequences"]
         ),
         proof=tuple(row["proof"]),
+        part_of=_units(row["part_of"]),
     )
 
 
@@ -184,4 +195,6 @@ def _bisection(row: Mapping[str, Any]) -> Bisection:
         first=_address(row["first"] and row["first"]["address"]),
         notes=tuple(row["notes"]),
         finished=row["finished"],
+        observer=Observer(row["observer"]),
+        taken_apart=tuple((_unit(unit), _units(unit["parts"])) for unit in row["taken_apart"]),
     )

@@ -27,6 +27,7 @@ _FLAGS = {
     Flag.HOOKED: "the module has hooks of its own, which may replace this output",
     Flag.SKIPPED: "the update was skipped by GradScaler",
     Flag.UNHASHABLE: "no readable bytes: only its kind was compared",
+    Flag.ON_DEVICE: "its digest was made on an accelerator",
 }
 
 

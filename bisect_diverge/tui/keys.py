@@ -90,6 +90,7 @@ BISECT = (
     Key(_MOVE, ("left", "h"), "← h", "focus_units", "to the settings that differ"),
     Key(_MOVE, ("right", "l"), "→ l", "focus_trials", "to the trials"),
     Key(_VIEW, ("enter",), "⏎", "open", "the selected trial in full", "trial"),
+    Key(_VIEW, ("v",), "v", "open_verdict", "the verdict in full, with its proof and every note"),
     Key(_SEARCH, ("s",), "s", "stop", "stop after the running trial; a second time: now", "stop"),
     Key(_SEARCH, ("S",), "S", "stop_now", "stop now; the running trial is lost, the others are kept"),
     Key(_TAKE, ("y",), "y", "copy_verdict", "copy the verdict", "copy"),

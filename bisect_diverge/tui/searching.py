@@ -9,7 +9,7 @@ from bisect_diverge.model.address import Address
 from bisect_diverge.model.trial import Bisection, BisectVerdict, Outcome, Role, Trial, Unit, Untested
 from bisect_diverge.report.bisection_text import bisection_text
 from bisect_diverge.tui import words
-from bisect_diverge.tui.bisection import Ended, Event, Finished, Output, Planned, Result, Started
+from bisect_diverge.tui.bisection import Ended, Event, Finished, Note, Output, Planned, Result, Started
 
 _KEPT = 200
 """Lines of output that are kept."""
@@ -49,10 +49,12 @@ class Searching:
     most: int = 0
     first: Address | None = None
     trials: list[Trial] = field(default_factory=list)
-    running: tuple[Unit, ...] | None = None
-    """What the running trial moves; None: none runs."""
+    running: list[tuple[Unit, ...]] = field(default_factory=list)
+    """What each running trial moves, the latest last."""
     output: list[str] = field(default_factory=list)
-    """The end of what the running trial has printed."""
+    """The end of what the latest running trial has printed."""
+    remarks: list[str] = field(default_factory=list)
+    """What the search has said beside its trials."""
     result: Bisection | None = None
     status: int | None = None
     """Exit status; None: it runs still."""
@@ -66,18 +68,20 @@ class Searching:
                 self.units, self.untestable = event.units, event.untestable
                 self.most, self.first = event.most, event.first
             case Started():
-                self.running, self.output = event.swapped, []
+                self.running, self.output = [*self.running, event.swapped], []
             case Finished():
                 self.trials.append(event.trial)
-                if self.running is not None and set(self.running) == set(event.trial.swapped):
-                    self.running = None
+                swapped = set(event.trial.swapped)
+                self.running = [moved for moved in self.running if set(moved) != swapped]
+            case Note():
+                self.remarks.append(words.plain(event.text))
             case Output():
                 self.output = [*self.output, words.plain(event.line)][-_KEPT:]
             case Result():
-                self.result, self.running = event.bisection, None
+                self.result, self.running = event.bisection, []
                 self.first = self.first or event.bisection.first
             case Ended():
-                self.status, self.message, self.running = event.status, event.message, None
+                self.status, self.message, self.running = event.status, event.message, []
 
     @property
     def over(self) -> bool:
@@ -102,12 +106,13 @@ class Searching:
             known |= dict.fromkeys(self.result.innocent, ("✓", "innocent"))
             known |= {row.unit: ("!", f"inert: {words.plain(row.reason)}") for row in self.result.inert}
             known |= {row.unit: ("!", f"untestable: {words.plain(row.reason)}") for row in self.result.untestable}
+            known |= {unit: ("✗", "cause, in part") for cause in self.result.causes for unit in cause.part_of}
             known |= {unit: _ROLES[cause.role] for cause in self.result.causes for unit in cause.units}
         return [(unit, glyph, text) for unit, (glyph, text) in known.items()]
 
     def _so_far(self, unit: Unit) -> tuple[str, str]:
         """Return what the trials say of a unit before there is an answer."""
-        if self.running is not None and unit in self.running:
+        if any(unit in moved for moved in self.running):
             return "▸", "running"
         here = [trial for trial in self.trials if unit in trial.swapped]
         alone = [trial for trial in here if len(trial.swapped) == 1]
@@ -128,7 +133,7 @@ class Searching:
             return "?", "B cannot be run here" if self.over else "B not run yet"
         found = [trial for trial in self.trials if len(trial.swapped) == moved]
         if not found:
-            running = self.running is not None and len(self.running) == moved
+            running = any(len(units) == moved for units in self.running)
             return ("▸", f"{name} runs again") if running else ("?", f"{name} not run again yet")
         if all(trial.outcome is wanted for trial in found):
             return "✓", f"{name} repeats itself"
@@ -142,7 +147,7 @@ class Searching:
             return [line for line in text.split("\n") if line.strip()]
         if self.over:
             return [words.plain(line) for line in self.message.split("\n")] if self.message else [self._ended()]
-        return list(self._sentences()) or ["nothing proved yet"]
+        return [*(list(self._sentences()) or ["nothing proved yet"]), *self.remarks]
 
     def _ended(self) -> str:
         return f"the search ended with status {self.status} and no result"
@@ -170,6 +175,6 @@ def swap_of(swapped: tuple[Unit, ...], whole: tuple[Unit, ...]) -> str:
     if len(swapped) == len(whole) and len(whole) > 1:
         return "all: B again"
     missing = [unit.knob for unit in whole if unit not in swapped]
-    if len(missing) < len(swapped):
+    if len(missing) < len(swapped) and set(swapped) <= set(whole):  # not so where one was taken apart
         return words.plain("B - " + ", ".join(missing)) if missing else words.plain(f"A + {swapped[0].knob}")
     return words.plain("A + " + ", ".join(unit.knob for unit in swapped))

@@ -15,6 +15,8 @@ from tests.helpers.command import bd, surroundings
 
 pytestmark = pytest.mark.slow
 
+UNWATCHED = "--no-observer-check"
+"""Saves two runs where they are not what a test is about."""
 SCRIPT = Path(__file__).parents[1] / "trial" / "training.py"
 
 
@@ -50,6 +52,8 @@ def test_the_cause_is_found_and_proved(folder):
     done = bd("bisect", "a", "b", "--format", "json", "--fresh", cwd=folder)
     found = json.loads(done.stdout)
     assert found["verdict"] == "cause"
+    assert found["observer"] == "unchanged"
+    assert any("recording does not change A or B (the parameters after step 1" in note for note in found["notes"])
     (cause,) = found["causes"]
     assert [(u["layer"], u["knob"], u["a"], u["b"]) for u in cause["units"]] == [
         ("configuration", "argv.--lr", None, "0.2")
@@ -64,8 +68,8 @@ def test_the_cause_is_found_and_proved(folder):
 
 def test_a_second_search_runs_the_controls_only(folder):
     """What was tried is taken from the journal, but for nothing swapped and everything swapped."""
-    bd("bisect", "a", "b", cwd=folder)
-    done = bd("bisect", "a", "b", "--format", "json", cwd=folder)
+    bd("bisect", "a", "b", UNWATCHED, cwd=folder)
+    done = bd("bisect", "a", "b", UNWATCHED, "--format", "json", cwd=folder)
     trials = json.loads(done.stdout)["trials"]
     everything = max(len(trial["swapped"]) for trial in trials)
     assert {len(trial["swapped"]) for trial in trials if not trial["reused"]} == {0, everything}
@@ -95,7 +99,7 @@ def test_what_is_left_out_is_listed_with_the_option(folder, option, layers):
 
 @pytest.fixture
 def package(tmp_path):
-    """A folder with a package that is run with ``-m`` after a change of directory, and two runs of it."""
+    """A folder with a package that is run with ``-m`` after a change of directory, and two runs that kept no copy."""
     (tmp_path / "pkg").mkdir()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "pkg" / "__init__.py").write_text("")
@@ -104,7 +108,7 @@ def package(tmp_path):
     (tmp_path / "pkg" / "train.py").write_text(script.replace("lr=args.lr", "lr=args.lr * FACTOR"))
     for name, rate in (("a", "0.1"), ("b", "0.2")):
         command = (sys.executable, "-m", "pkg.train", "--lr", rate, "--out", f"{name}.pt")
-        bd("record", "-o", name, "--", *command, cwd=tmp_path)
+        bd("record", "--no-keep-data", "-o", name, "--", *command, cwd=tmp_path)
     return tmp_path
 
 
@@ -125,7 +129,7 @@ def test_a_changed_script_is_said_before_the_search_and_in_the_notes(package):
     """A comment changes no bits, and is said all the same."""
     script = package / "pkg" / "train.py"
     script.write_text(f"{script.read_text()}# the end\n")
-    done = bd("bisect", "a", "b", "--format", "json", cwd=package)
+    done = bd("bisect", "a", "b", UNWATCHED, "--format", "json", cwd=package)
     said = "pkg/train.py has changed since A was recorded"
     assert done.stderr.startswith(f"bd: {said}\n")
     assert said in json.loads(done.stdout)["notes"]
@@ -140,16 +144,23 @@ def test_runs_that_do_not_differ_are_nothing_to_bisect(folder):
 
 
 def test_the_plan_runs_nothing(folder):
-    """``--plan`` lists the units, how each is swapped, and what it costs."""
+    """``--plan`` lists the units, how each is swapped, and what it costs: with more repeats more, within a budget."""
+    words = (UNWATCHED, "--repeat", "3", "--max-trials", "5", "--budget", "1m", "--clamp")
+    dear = " ".join(bd("bisect", "a", "b", "--plan", *words, cwd=folder).stdout.split())
+    assert "8 to 12 trials, typically 9" in dear
+    assert "unrecorded" not in dear
+    assert "and 2 runs of A and B with every clamp on" in dear
+    assert "the budget ends it after 5 runs or 60 s" in dear
     done = bd("bisect", "a", "b", "--plan", cwd=folder)
     assert "argument  configuration argv.--lr: (not set) -> 0.2" in done.stdout
-    assert "trials, typically" in done.stdout
+    assert "6 to 10 trials, typically 7, with the replays that a proof takes" in done.stdout
+    assert "and 2 runs of A and B unrecorded" in done.stdout
     assert not done.stderr
 
 
 def test_a_layer_that_is_left_out_is_not_blamed(folder):
     """With the guilty layer left out the answer is by elimination, and no proof."""
-    done = bd("bisect", "a", "b", "--skip", "configuration", "--format", "json", cwd=folder, status=3)
+    done = bd("bisect", "a", "b", UNWATCHED, "--skip", "configuration", "--format", "json", cwd=folder, status=3)
     assert json.loads(done.stdout)["verdict"] in ("by-elimination", "inconclusive")
 
 
@@ -164,7 +175,8 @@ def test_what_is_gone_is_said(folder, tmp_path, gone, message):
     shutil.copytree(folder, runs)
     place.mkdir()
     shutil.copy(SCRIPT, place)
-    bd("record", "-o", str(runs / "x"), "--", sys.executable, "training.py", cwd=place)
+    words = ("record", "--no-keep-data", "-o", str(runs / "x"))
+    bd(*words, "--", sys.executable, "training.py", cwd=place)
     if gone:
         (place / gone).unlink()
     else:
@@ -174,8 +186,9 @@ def test_what_is_gone_is_said(folder, tmp_path, gone, message):
     assert "Traceback" not in done.stderr
 
 
-def test_ctrl_c_leaves_a_partial_report(folder):
-    """The first SIGINT ends the search, prints what is known, and leaves no process and no file."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_leaves_a_partial_report(folder, number):
+    """Ctrl-C, or the end of a batch job: it prints what is known, and leaves no process and no file."""
     before = leftovers()
     words = [sys.executable, "-m", "bisect_diverge", "bisect", "a", "b", "--fresh", "--format", "json"]
     process = subprocess.Popen(
@@ -184,12 +197,29 @@ def test_ctrl_c_leaves_a_partial_report(folder):
     deadline = time.monotonic() + 60
     while leftovers() <= before and time.monotonic() < deadline:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 3, err
     assert json.loads(out)["finished"] is False
     assert leftovers() <= before
     assert not [p for p in Path("/proc").iterdir() if p.name.isdigit() and _runs_in(p, folder)]
+
+
+def test_a_budget_of_time_ends_it_after_the_running_trial(folder):
+    """The first trial outlasts it: there is no second, and the report is partial."""
+    done = bd("bisect", "a", "b", "--fresh", "--budget", "0.1s", "--format", "json", cwd=folder, status=3)
+    found = json.loads(done.stdout)
+    assert (len(found["trials"]), found["finished"], found["causes"]) == (1, False, [])
+    assert any("budget of 0.1" in note for note in found["notes"])
+
+
+def test_a_place_for_the_journal_that_is_none_is_said_once(folder, tmp_path):
+    """``A/trials`` is a file: the trial runs all the same."""
+    shutil.copytree(folder / "a", tmp_path / "x", ignore=shutil.ignore_patterns("trials"))
+    (tmp_path / "x" / "trials").write_text("")
+    done = bd("trial", tmp_path / "x", cwd=folder)
+    assert "A's bits" in done.stdout
+    assert done.stderr.count("trials are not remembered for the next search") == 1
 
 
 def _runs_in(process, folder):

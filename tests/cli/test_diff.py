@@ -63,6 +63,17 @@ def test_json_is_one_document_on_stdout(runs: Path):
     assert document["is_origin"] is True
 
 
+def test_growth_is_there_when_asked_for(runs: Path):
+    """It reads tensors, so it is an option; text and JSON have it then."""
+    document = json.loads(bd(runs, "diff", "a", "b", "--format", "json", "--growth").stdout)
+    text = bd(runs, "diff", "a", "b", "--growth").stdout
+
+    assert [step["step"] for step in document["growth"]["steps"]] == [1, 2]
+    assert document["growth"]["loss_first_differs"] == 1
+    assert "growth" in text
+    assert "growth" not in bd(runs, "diff", "a", "b").stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -163,3 +174,38 @@ def test_help_names_every_exit_status(runs: Path):
 
     assert result.returncode == 0
     assert "Exit status" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("form", "start", "end"),
+    [
+        (
+            "markdown",
+            "**≠ the runs diverge at step 1, micro-batch 0, forward: output.0 of model:1, Linear**\n",
+            "</details>\n",
+        ),
+        ("html", "<!DOCTYPE html>\n", "</main></body></html>\n"),
+    ],
+)
+def test_reports_for_others_go_to_a_file_or_to_stdout(runs: Path, tmp_path: Path, form: str, start: str, end: str):
+    """Each format is the whole result, the same in a file; the commands in it have the options of this one."""
+    out = tmp_path / "report"
+    printed = bd(runs, "diff", "a", "b", "--format", form, "--ignore", "*/rng/*")
+    written = bd(runs, "diff", "a", "b", "--format", form, "--ignore", "*/rng/*", "-o", str(out))
+
+    assert (printed.returncode, printed.stderr) == (1, "")
+    assert (written.returncode, written.stdout, written.stderr) == (1, "", "")
+    assert printed.stdout.startswith(start)
+    assert printed.stdout.endswith(end)
+    assert "--ignore" in printed.stdout
+    assert out.read_text(encoding="utf-8") == printed.stdout
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_place_that_cannot_be_written_is_said(runs: Path):
+    """A report that has no place to go is trouble, not a traceback."""
+    result = bd(runs, "diff", "a", "b", "-o", "no/such/folder/x")
+
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "no/such/folder/x cannot be written" in result.stderr
+    assert "Traceback" not in result.stderr

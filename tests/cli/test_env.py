@@ -137,7 +137,36 @@ def test_json_has_the_rows_of_bd_diff(tmp_path):
             }
         ],
         "not_compared": [{"layer": "configuration", "knob": "HF_TOKEN", "why": "masked on both sides"}],
+        "confounded": [],
     }
+
+
+def test_a_confounded_comparison_says_what_a_clean_one_would_pin(tmp_path):
+    """Inputs of two layers differ; what follows from a flag, what the script seeds and reads is no input of its own."""
+    more = [
+        requested("configuration", "argv.--workers", "2"),
+        resolved("hardware", "loader.train.num_workers", "2"),
+        requested("dataset", "file:only_b.bin", "xxh3:1"),
+        requested("seeds", "numpy.random.seed", "7"),
+    ]
+    a, flag = record(tmp_path / "a", A), record(tmp_path / "flag", [*A, *more])
+    assert "layers differ" not in bd_env(a, flag)[1]
+    both = record(tmp_path / "both", [*B, *more])
+    out = bd_env(a, both)[1]
+    assert out.endswith("""\
+2 layers differ (configuration and hardware): what differs in the results cannot be put down to one of them
+  for a clean comparison leave one of these as it is in B, and record B again with all others as in A:
+  configuration
+    # leave out the argument --workers
+  hardware
+    export OMP_NUM_THREADS=2
+  or let bd bisect try them one by one
+""")
+    rows = json.loads(bd_env(a, both, "--format", "json")[1])["confounded"]
+    assert [(row["layer"], row["command"]) for row in rows] == [
+        ("configuration", "# leave out the argument --workers"),
+        ("hardware", "export OMP_NUM_THREADS=2"),
+    ]
 
 
 def test_json_of_one_run_has_every_setting(tmp_path):

@@ -62,6 +62,17 @@ def test_a_part_of_an_address_lists_matches(runs: Path):
     assert "... 5 more" in result.stdout
 
 
+def test_a_glob_lists_what_fits(runs: Path):
+    """A glob is that of a whole address or FQN, as with --match."""
+    by_address = bd(runs, "a", "r0/1/*/forward/*:output.0", "--format", "json")
+    by_name = bd(runs, "a", "?.weight", "--step", "1", "--format", "json")
+
+    assert [row["address"] for row in json.loads(by_address.stdout)["matches"]] == [
+        f"r0/1/0/forward/{place}#0:output.0" for place in ("model:0", "model:1", "model:", "loss_fn:")
+    ]
+    assert json.loads(by_name.stdout)["total"] == 6
+
+
 def test_one_number_is_listed_with_its_value(runs: Path, tmp_path: Path):
     """What a loss was can be read off the list."""
     write_run(tmp_path / "a", [("r0/0/0/forward/model:loss#0:value", 0.5)])

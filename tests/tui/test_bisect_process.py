@@ -18,11 +18,11 @@ from bisect_diverge.cli import bisect as bisect_module
 from bisect_diverge.errors import UsageError
 from bisect_diverge.model.trial import BisectVerdict
 from bisect_diverge.tui.app import BisectApp
-from bisect_diverge.tui.bisection import Ended, Event, Finished, Output, Result, event_of
+from bisect_diverge.tui.bisection import Ended, Event, Finished, Note, Output, Result, event_of
 from bisect_diverge.tui.commands import Commands
 from bisect_diverge.tui.process import Process
 from tests.helpers.command import bd, surroundings
-from tests.tui.fake_search import TRIALS, pair, result
+from tests.tui.fake_search import DYNAMIC, THREADS, TRIALS, WORKERS, pair, result
 from tests.tui.screens import text_of
 
 SCRIPT = Path(__file__).parents[1] / "trial" / "training.py"
@@ -30,11 +30,12 @@ SCRIPT = Path(__file__).parents[1] / "trial" / "training.py"
 
 def test_events_survive_the_way_through_json() -> None:
     """What the search tells is what the screen gets; any other line is none of its events."""
-    for bisection in (result(), pair()):
+    for bisection in (result(), pair(), result(taken_apart=((THREADS, (DYNAMIC, WORKERS)),))):
         line = json.dumps({"event": "result", "bisection": bisection.to_json()})
         assert event_of(line) == Result(bisection)
     assert event_of(json.dumps({"event": "finished", "trial": TRIALS[2].to_json()})) == Finished(TRIALS[2])
     assert event_of('{"event": "output", "line": "x"}') == Output("x")
+    assert event_of('{"event": "note", "text": "x"}') == Note("x")
     for line in ("bd: no such run", "{}", "[]", '{"event": "new"}', '{"event": "finished", "trial": {}}'):
         assert event_of(line) is None
 

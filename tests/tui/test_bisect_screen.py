@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bisect_diverge.tui import keys
-from bisect_diverge.tui.bisection import Event, Finished, Started
+from bisect_diverge.tui.bisection import Event, Finished, Note, Started
 from bisect_diverge.tui.screens.bisect import BisectScreen
 from tests.tui.fake import FakeComparison
 from tests.tui.fake_search import (
@@ -19,10 +19,13 @@ from tests.tui.fake_search import (
     NOTHING,
     PAIR,
     PLAN,
+    THREADS,
     TRIALS,
+    WORKERS,
     FakeSearch,
     bisect_screen,
     bisecting,
+    trial,
 )
 from tests.tui.screens import GOLDENS, press, remarks, screen, settle, text_of, walking
 
@@ -110,6 +113,43 @@ async def test_results_grow_with_the_trials() -> None:
             search.tell(event)
         await settle(pilot)
         assert {unit.knob: text for unit, _, text in state.rows()}["OMP_NUM_THREADS"] == "cause"
+
+
+async def test_trials_that_run_together_are_all_shown() -> None:
+    """With several at a time each has its row; one that ends takes away its own."""
+    search = FakeSearch(*MIDDLE)
+    async with bisecting(search) as pilot:
+        search.tell(Started((WORKERS,)))
+        await settle(pilot)
+        text = text_of(pilot)
+        assert text.count("▸ running") >= 2
+        assert "A + argv.--workers" in text
+        assert "trial 5 of about 6" in text
+        await press(pilot, "G", "enter")
+        assert "bd trial runs/base --set configuration.argv.--workers=@B" in text_of(pilot)
+        await press(pilot, "escape")
+        search.tell(Finished(trial(4, WORKERS)))
+        await settle(pilot)
+        assert bisect_screen(pilot).searching.running == [(THREADS,)]
+
+
+async def test_the_verdict_opens_in_full() -> None:
+    """Its panel has few lines, and says which key shows all; the page scrolls."""
+    async with bisecting(FakeSearch(*DONE), (80, 24)) as pilot:
+        assert "verdict · v shows all" in text_of(pilot)
+        await press(pilot, "v")
+        text = text_of(pilot)
+        assert "B with only this put back = A" in text
+        assert "innocent (tested)" in text
+        await press(pilot, "escape")
+        assert pilot.app.screen is bisect_screen(pilot)
+
+
+async def test_what_the_search_says_beside_its_trials_is_shown() -> None:
+    """A script that has changed is worth knowing before the answer."""
+    search = FakeSearch(PLAN, Note("train.py has changed since A was recorded"))
+    async with bisecting(search) as pilot:
+        assert "train.py has changed since A was recorded" in text_of(pilot)
 
 
 async def test_stopping_after_the_trial_then_now() -> None:

@@ -124,15 +124,18 @@ class BisectScreen(Reporting):
             why = f": {words.plain(trial.reason)}" if trial.reason else ""
             seconds = "journal" if trial.reused else f"{trial.seconds:.1f} s"
             trials.append((str(trial.n), swap_of(trial.swapped, state.units), seconds, f"{glyph} {text}{why}"))
-        if state.running is not None:
-            trials.append((self._number(), swap_of(state.running, state.units), "", "▸ running"))
+        trials += [
+            (self._number(later), swap_of(moved, state.units), "", "▸ running")
+            for later, moved in enumerate(state.running)
+        ]
         self.trials.show(trials)
         self._write_head()
         self._write_verdict()
         self._write_output()
 
-    def _number(self) -> str:
-        return str(max((trial.n for trial in self.searching.trials), default=0) + 1)
+    def _number(self, later: int = 0) -> str:
+        """Return the number that a running trial will have if the `later` that were started before it end first."""
+        return str(max((trial.n for trial in self.searching.trials), default=0) + 1 + later)
 
     def _write_head(self) -> None:
         state, head = self.searching, self.query_one("#head", Static)
@@ -144,7 +147,7 @@ class BisectScreen(Reporting):
         )
         head.border_title = Content(f" bd bisect   A {a}   B {b} ")
         minutes, seconds = divmod(int(self._elapsed), 60)
-        count = len(state.trials) + (state.running is not None)
+        count = len(state.trials) + len(state.running)
         facts = [f"trial {count} of about {max(state.most, count)}"] if count else []
         start = words.SEPARATOR.join([*facts, f"{minutes}:{seconds:02}", ""])
         first = "" if state.over else "looking for the first divergence"
@@ -166,7 +169,9 @@ class BisectScreen(Reporting):
     def _write_verdict(self) -> None:
         lines = self.searching.verdict(self.commands.run_a, self.commands.run_b)
         panel = self.query_one("#verdict", Static)
-        panel.border_title = Content(" verdict " if self.searching.over else " verdict so far ")
+        cut = len(lines) > panel.size.height > 0
+        title = "verdict" if self.searching.over else "verdict so far"
+        panel.border_title = Content(f" {title} · v shows all " if cut else f" {title} ")
         glyph = "" if self.searching.result is not None or not self.searching.over else "$text-error"
         room = max(1, panel.size.width - 2)
         fitted = [words.fit(f" {line}", room).rstrip() for line in lines[: max(1, panel.size.height)]]
@@ -176,8 +181,9 @@ class BisectScreen(Reporting):
 
     def _write_output(self) -> None:
         panel = self.query_one("#output", Static)
-        running = self.searching.running is not None
-        panel.border_title = Content(f" trial {self._number()} · output " if running else " output of the last trial ")
+        running = len(self.searching.running)
+        number = self._number(running - 1)
+        panel.border_title = Content(f" trial {number} · output " if running else " output of the last trial ")
         height, room = max(1, panel.size.height), max(1, panel.size.width - 2)
         panel.update(
             Content("\n".join(words.fit(f" {line}", room).rstrip() for line in self.searching.output[-height:]))

@@ -88,7 +88,8 @@ class Reporting(Screen[None]):
         at = self.trials.cursor_row
         if at < len(self.searching.trials):
             return self.searching.trials[at].swapped
-        return self.searching.running
+        running = self.searching.running
+        return running[min(at - len(self.searching.trials), len(running) - 1)] if running else None
 
     def _command(self, swapped: tuple[Unit, ...]) -> str:
         return shlex.join(trial_command(swapped, self.commands.run_a, self.commands.run_b))
@@ -113,6 +114,10 @@ class Reporting(Screen[None]):
         else:
             lines, title = ["it runs still", "", *self.searching.output], "the running trial"
         self._page([*lines, "", "to run it again:", self._command(swapped)], title)
+
+    def action_open_verdict(self) -> None:
+        """Show the verdict in full, on a page that scrolls."""
+        self._page(self.searching.verdict(self.commands.run_a, self.commands.run_b), "verdict")
 
     def _page(self, lines: list[str], title: str) -> None:
         self.app.push_screen(HelpScreen([Content(line) for line in lines], title))

@@ -1,0 +1,71 @@
+"""What ``bd bisect`` tells while it runs, to people and to programs."""
+
+import json
+import signal
+
+import pytest
+
+from bisect_diverge.cli.bisect import _status
+from bisect_diverge.cli.progress import JsonProgress, Progress
+from bisect_diverge.model.environment import Layer
+from bisect_diverge.model.trial import Bisection, BisectVerdict, Outcome, Trial, Unit
+from bisect_diverge.trial.workspace import Scratch
+
+
+def test_what_the_user_should_know_at_once(capfd):
+    """A line for people; an object for programs, among the other objects."""
+    Progress().say("train.py has changed")
+    assert capfd.readouterr().err == "bd: train.py has changed\n"
+    JsonProgress().say("train.py has changed")
+    assert json.loads(capfd.readouterr().err) == {"event": "note", "text": "train.py has changed"}
+
+
+def test_the_number_of_trials_is_an_estimate_that_grows(capfd):
+    """Repeats and partners may take more than was planned."""
+    progress = Progress()
+    progress.of = 2
+    trial = Trial(n=3, base="a", swapped=(), outcome=Outcome.A, seconds=1)
+    progress.on_trial(trial)
+    assert "trial 3 of ~3" in capfd.readouterr().err
+
+
+def test_both_signals_end_the_search_and_are_given_back(capfd):
+    """The first asks for the end; afterwards the handlers are those from before."""
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with Progress() as progress:
+            assert not progress.should_stop()
+            signal.raise_signal(number)
+            assert progress.should_stop()
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    assert "once more to leave at once" in capfd.readouterr().err
+
+
+def test_a_folder_that_is_followed_is_held_and_removed(tmp_path, monkeypatch, capfd):
+    """It is a scratch directory like that of any search."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with JsonProgress() as progress:
+        assert isinstance(progress._own, Scratch)
+        assert progress.keep.is_dir()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("verdict", "outcomes", "finished", "status"),
+    [
+        ("cause", (Outcome.B,), True, 0),
+        ("no-difference", (), True, 1),
+        ("by-elimination", (Outcome.SKIP, Outcome.A), True, 3),
+        ("inconclusive", (Outcome.SKIP,), False, 3),
+        ("baseline-not-repeatable", (), True, 4),
+        ("inconclusive", (Outcome.SKIP, Outcome.SKIP), True, 5),
+        ("by-elimination", (Outcome.SKIP,), True, 5),
+    ],
+)
+def test_exit_status(verdict, outcomes, finished, status):
+    """5 is for a search in which A runs, and nothing with a value of B does."""
+    unit = Unit(layer=Layer.DEPENDENCIES, knob="toy", a="1", b="2")
+    trials = [Trial(n=1, base="a", swapped=(), outcome=Outcome.A)]
+    trials += [Trial(n=2, base="a", swapped=(unit,), outcome=outcome) for outcome in outcomes]
+    found = Bisection(verdict=BisectVerdict(verdict), trials=tuple(trials), finished=finished)
+    assert _status(found) == status
