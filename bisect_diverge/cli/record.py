@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,7 +110,8 @@ def command(
     except CommandError:
         remove_run(run)
         raise
-    _conclude(run, status)
+    with suppress(BrokenPipeError):  # whatever became of our words, the status is the script's
+        _conclude(run, status)
     sys.exit(status)
 
 
@@ -167,7 +169,13 @@ def _summary(run: Path, recorded: Run, status: int) -> str:
     ended = "" if status == 0 else f"; the script ended with status {status}"
     text = f"bd: recorded {steps}, {rows:,} records, {size / 1e6:,.1f} MB in {_short(run)}{ended}"
     if recorded.extra:
-        text += f"\n  and {len(recorded.extra)} more processes of the same rank, each in its own file"
+        more = len(recorded.extra)
+        whose = (
+            "process of the same rank, in its own file"
+            if more == 1
+            else "processes of the same rank, in their own files"
+        )
+        text += f"\n  and {more} more {whose}"
     return text
 
 

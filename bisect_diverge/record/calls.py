@@ -21,6 +21,7 @@ from bisect_diverge.model.coverage import NO_LEAVES
 from bisect_diverge.record.codes import FLAG_HOOKED, FLAG_PARTIAL, FLAG_RECOMPUTE, FORWARD, RECOMPUTE
 from bisect_diverge.record.frames import local_variables, user_site
 from bisect_diverge.record.gradients import watch_gradients
+from bisect_diverge.record.hook_ids import own_ids
 from bisect_diverge.record.leaves import leaves
 from bisect_diverge.record.names import ModuleInfo, Root, is_compiled, unwrap
 from bisect_diverge.record.patches import Patches
@@ -76,7 +77,8 @@ def install_calls(recorder: Recorder, patches: Patches) -> None:
     """Register the hooks; `patches` takes them away again."""
     global _recorder  # noqa: PLW0603 - see there
     _recorder = recorder
-    patches.add_handle(nn_module.register_module_forward_pre_hook(_before))
+    with own_ids:
+        patches.add_handle(nn_module.register_module_forward_pre_hook(_before))
     after = _register_after()
     patches.add_handle(after)
     # The handle forgets this table, and an entry left there makes torch.compile warn of a hook that is gone.
@@ -95,7 +97,8 @@ def _forget_recorder() -> None:
 
 
 def _register_after() -> RemovableHandle:
-    return nn_module.register_module_forward_hook(_after, with_kwargs=True, always_call=True)
+    with own_ids:
+        return nn_module.register_module_forward_hook(_after, with_kwargs=True, always_call=True)
 
 
 def _before(module: torch.nn.Module, args: Any) -> None:
@@ -278,8 +281,8 @@ def _inputs(recorder: Recorder, call: _Call, args: Any, frame: FrameType, *, is_
     call.site = user_site(frame)
     if call.phase == FORWARD:
         _drawn_before(recorder, call, is_root)
-    if is_root and passage.is_first:
-        recorder.changed_weights(root, passage.micro_batch, call.site)
+    if is_root:
+        recorder.changed_weights(root, passage.micro_batch, call.site, first=passage.is_first)
     if not info.wanted:
         return
     for slot, leaf in _arguments(args, frame):
@@ -367,10 +370,24 @@ def _outputs(recorder: Recorder, call: _Call, output: Any) -> None:
     slot = ""
     for slot, leaf in leaves(output, "output"):
         _row(recorder, call, slot, leaf, flags)
-        if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad and not _is_watched(call, slot):
             watch_gradients(recorder, leaf, name, info, passage.micro_batch, call.call, slot, call.site)
     if not slot and output is not None and not isinstance(output, (tuple, list, dict)):
         recorder.count(NO_LEAVES.format(type(output).__name__))
+
+
+def _is_watched(call: _Call, slot: str) -> bool:
+    """Whether the gradient of an output is waited for already, as of now: autograd reaches the one that was made first.
+
+    What a checkpoint without reentry makes again is only looked at for what was saved; with reentry the first output
+    needs no gradient, and the second one gets it.
+    """
+    info, passage = call.info, call.passage
+    assert info is not None and passage is not None  # noqa: PT018
+    output = (info.fqn, call.call, slot)
+    known = call.phase == RECOMPUTE and output in passage.watched
+    passage.watched.add(output)
+    return known
 
 
 def _interrupted(recorder: Recorder, call: _Call) -> None:

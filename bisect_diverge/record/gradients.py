@@ -14,6 +14,7 @@ from bisect_diverge.model.address import NO_PASS
 from bisect_diverge.model.coverage import HOOKS_CALLED, HOOKS_SET
 from bisect_diverge.record.codes import BACKWARD, FORWARD
 from bisect_diverge.record.frames import user_site
+from bisect_diverge.record.hook_ids import own_ids
 from bisect_diverge.record.names import ModuleInfo
 from bisect_diverge.record.patches import Patches
 from bisect_diverge.record.quiet import quiet
@@ -23,7 +24,7 @@ from bisect_diverge.record.recorder import Recorder
 class _OnGradient:
     """The hook of one output tensor; knows its address, holds no tensor."""
 
-    __slots__ = ("call", "info", "micro_batch", "name", "recorder", "site", "slot")
+    __slots__ = ("arrived", "call", "info", "micro_batch", "name", "recorder", "site", "slot")
 
     __torch_unserializable__ = True  # torch would warn when the user saves a tensor that has a hook
 
@@ -37,6 +38,7 @@ class _OnGradient:
         slot: str,
         site: str,
     ) -> None:
+        self.arrived = False
         self.recorder = recorder
         self.name = name
         self.info = info
@@ -50,7 +52,9 @@ class _OnGradient:
         if torch.compiler.is_compiling() or not recorder.active:
             return
         with quiet(recorder, "a gradient"):
-            recorder.count(HOOKS_CALLED)
+            if not self.arrived:  # again with each further backward through a graph that was retained
+                self.arrived = True
+                recorder.count(HOOKS_CALLED)
             # The step is the one in which the gradient arrives: a GAN's generator gets its own a step later.
             if recorder.steps.recording:
                 recorder.add(
@@ -83,7 +87,8 @@ def watch_gradients(
     if tensor.grad_fn is None:
         return
     hook = _OnGradient(recorder, name, info, micro_batch, call, "grad_" + slot, site)
-    tensor.register_hook(hook)  # type: ignore[no-untyped-call]
+    with own_ids:
+        tensor.register_hook(hook)  # type: ignore[no-untyped-call]
     recorder.count(HOOKS_SET)
 
 

@@ -77,7 +77,7 @@ def run_command(
 def _claim(log: Path) -> IO[bytes]:
     """Open the log of a run: of two that were given the same empty directory, one is first here."""
     try:
-        return log.open("xb")
+        return log.open("xb", buffering=0)  # a full disk is met where it can be passed over, not when the log is closed
     except FileExistsError as error:
         raise OutputExistsError(
             f"another process is recording into {log.parent} at this moment", hint="choose another name with -o"
@@ -239,7 +239,6 @@ def _pass_on(data: bytes, target: int, copy: IO[bytes], line: _ProgressLine) -> 
     line.clear()
     with contextlib.suppress(OSError):  # a full disk must not stop the script's output
         copy.write(data)
-        copy.flush()
     view = memoryview(data)
     try:
         while view:

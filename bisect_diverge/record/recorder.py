@@ -354,22 +354,38 @@ class Recorder:
         flags: int = 0,
     ) -> None:
         """Record a parameter or buffer and remember its bits."""
+        self._weights.see(tensor)
+        if phase == INIT:
+            self._weights.hold((name[0], name[1], slot), tensor)
         taken = self._taken(tensor)
         self.add(phase, micro_batch, name, call, slot, taken, site=site, flags=flags, weight=tensor)
         if taken.later is None:
             self._weights.note(tensor, taken.digest)
 
-    def changed_weights(self, root: Root, micro_batch: int, site: str) -> None:
-        """Record what was changed, outside of an update, since it was last recorded."""
-        for fqn, slot, tensor in root.tensors():
-            if root.wants(fqn):
-                taken, name = self._taken(tensor), (root.name, fqn, "")
-                if taken.later is not None:
-                    self.add(FORWARD, micro_batch, name, 0, slot, taken, site=site, weight=tensor, only_if_changed=True)
-                    continue
-                if self._weights.changed(tensor, taken.digest):
-                    self.add(FORWARD, micro_batch, name, 0, slot, taken, site=site, weight=tensor)
-                self._weights.note(tensor, taken.digest)
+    def changed_weights(self, root: Root, micro_batch: int, site: str, *, first: bool) -> None:
+        """Record what was changed, outside of an update, since it was last recorded.
+
+        Args:
+            root: What is being called.
+            micro_batch: Code of the pass.
+            site: ``file:line`` of the call.
+            first: It is the first pass of its sort in the step. Before a later one only parameters that were written
+                or replaced since are looked at.
+        """
+        weights = self._weights
+        for fqn, slot, tensor in root.tensors() if first else root.tensors("param"):
+            if not root.wants(fqn) or not (first or weights.written(tensor)):
+                continue
+            weights.see(tensor)
+            replaced = weights.hold((root.name, fqn, slot), tensor)
+            taken, name = self._taken(tensor), (root.name, fqn, "")
+            if taken.later is not None:
+                row = self.add
+                row(FORWARD, micro_batch, name, 0, slot, taken, site=site, weight=tensor, only_if_changed=not replaced)
+                continue
+            if replaced or weights.changed(tensor, taken.digest):
+                self.add(FORWARD, micro_batch, name, 0, slot, taken, site=site, weight=tensor)
+            weights.note(tensor, taken.digest)
 
     # -- the file ----------------------------------------------------------------------------------------------
 

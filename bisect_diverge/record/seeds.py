@@ -5,22 +5,18 @@ from __future__ import annotations
 import ast
 import json
 import os
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bisect_diverge.environment.seeds import FAMILIES, INITIAL, STATE, number_in
-from bisect_diverge.environment.setters import NUMPY_SETTERS, SETTERS, Setter, is_inside
+from bisect_diverge.environment.seeds import FAMILIES, INITIAL, SEQUENCE, STATE, number_in, plain
+from bisect_diverge.environment.setters import NUMPY_SETTERS, SETTERS, Setter, is_import_of_a_library, is_inside
 from bisect_diverge.record.initial import force
 from bisect_diverge.record.patches import Patches
 
 if TYPE_CHECKING:
     from bisect_diverge.record.overrides import Owner
-
-_SEQUENCE = re.compile(r"SeedSequence\((.+)\)", re.DOTALL)
-
 
 def hold_seeds(pins: dict[str, str], recorder: Owner, patches: Patches) -> None:
     """Hold what the generators begin with.
@@ -56,7 +52,7 @@ def _held(setter: Setter, original: Any, texts: list[str | None], recorder: Owne
     _calls[setter.knob] = 0
 
     def seeded(*args: Any, **kwargs: Any) -> Any:
-        if is_inside() or os.getpid() != pid:
+        if is_inside() or os.getpid() != pid or is_import_of_a_library():
             return original(*args, **kwargs)
         number = _calls[setter.knob]
         _calls[setter.knob] = number + 1
@@ -92,7 +88,7 @@ def seed_of(text: str) -> Any:
     number = number_in(text)
     if number is not None:
         return number
-    sequence = _SEQUENCE.fullmatch(text)
+    sequence = SEQUENCE.fullmatch(text)
     if sequence is not None:
         return sys.modules["numpy"].random.SeedSequence(ast.literal_eval(sequence[1]))
-    return ast.literal_eval(text)
+    return ast.literal_eval(plain(text))

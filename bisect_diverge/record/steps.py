@@ -11,7 +11,7 @@ from bisect_diverge.model.run import StepOn
 class Pass:
     """One forward of a root: its micro-batch and how often each module was called in it."""
 
-    __slots__ = ("_previewed", "calls", "micro_batch", "recomputed", "training")
+    __slots__ = ("_previewed", "calls", "micro_batch", "recomputed", "training", "watched")
 
     def __init__(self, micro_batch: int, training: bool) -> None:
         self.micro_batch = micro_batch
@@ -23,6 +23,8 @@ class Pass:
         """FQN to the number of recomputed calls so far."""
         self._previewed: dict[str, int] = defaultdict(int)
         """The same for those without grad."""
+        self.watched: set[tuple[str, int, str]] = set()
+        """FQN, call and slot of the outputs whose gradients are waited for."""
 
     @property
     def is_first(self) -> bool:

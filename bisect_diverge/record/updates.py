@@ -14,6 +14,7 @@ from bisect_diverge.model.address import NO_PASS
 from bisect_diverge.model.coverage import NO_MODULE
 from bisect_diverge.record.codes import FLAG_SKIPPED, OPTIMIZER
 from bisect_diverge.record.frames import user_site
+from bisect_diverge.record.hook_ids import own_ids
 from bisect_diverge.record.leaves import leaves
 from bisect_diverge.record.names import variable_of
 from bisect_diverge.record.patches import Patches
@@ -50,8 +51,9 @@ class Updates:
         self._attempts = 0
         self._scaler: Any = None
         recorder.steps.optimizers = constructed_before()
-        patches.add_handle(torch_optimizer.register_optimizer_step_pre_hook(self._before))
-        patches.add_handle(torch_optimizer.register_optimizer_step_post_hook(self._after))
+        with own_ids:
+            patches.add_handle(torch_optimizer.register_optimizer_step_pre_hook(self._before))
+            patches.add_handle(torch_optimizer.register_optimizer_step_post_hook(self._after))
         self._see_construction(patches)
         self._see_scaler(patches)
 

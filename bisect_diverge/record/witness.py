@@ -28,6 +28,7 @@ from torch.optim import optimizer as torch_optimizer
 from bisect_diverge.model.witness import Witness, witness_path
 from bisect_diverge.record.capture import capture
 from bisect_diverge.record.generators import states
+from bisect_diverge.record.hook_ids import own_ids
 from bisect_diverge.record.leaves import leaves
 from bisect_diverge.record.leaving import leave_together
 from bisect_diverge.record.names import join, walk
@@ -51,7 +52,8 @@ def watch(settings: Settings) -> tuple[Watch, Patches]:
     assert settings.witness is not None
     patches = Patches()
     found = Watch(settings, settings.witness)
-    patches.add_handle(torch_optimizer.register_optimizer_step_post_hook(found.after_update))
+    with own_ids:
+        patches.add_handle(torch_optimizer.register_optimizer_step_post_hook(found.after_update))
     _see_deaths(found, patches)
     _see_scaler(found, patches)
     if settings.witness.losses:

@@ -145,7 +145,7 @@ def test_two_processes_of_one_rank(folder):
     text = f"import subprocess, sys\nsubprocess.run([sys.executable, 'first.py'], check=True)\n{TRAIN}\ntrain(3)"
     done = record([sys.executable, script(folder, text)])
     assert sorted(file.name for file in Path("run").glob("*.h5")) == ["rank-00000.1.h5", "rank-00000.h5"]
-    assert "and 1 more processes of the same rank" in done.stderr
+    assert "and 1 more process of the same rank, in its own file" in done.stderr
     assert list(steps_of("run")) == [0]
     assert list(steps_of("run/rank-00000.1.h5")) == [0, 1, 2]
 

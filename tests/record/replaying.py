@@ -56,7 +56,12 @@ class Layer(nn.Linear):
 
 
 def replay_here(
-    function: Callable[[], Any], path: Path, *nudged: str, step: int = 0, capture: str = "full"
+    function: Callable[[], Any],
+    path: Path,
+    *nudged: str,
+    step: int = 0,
+    capture: str = "full",
+    quiet: bool = True,
 ) -> tuple[Own, ...]:
     """Record a function, replay a step of it as it is and with something nudged; return what came of it.
 
@@ -66,6 +71,7 @@ def replay_here(
         nudged: What computes otherwise.
         step: The step.
         capture: How it is recorded.
+        quiet: Whether nothing is set while nothing is nudged.
     """
     Nudged.names = frozenset()
     with recording(path / "a", capture=capture):
@@ -78,7 +84,7 @@ def replay_here(
         Nudged.names = frozenset()
     with Run(path / "a") as a:
         told = [str(a.first.address(row)) for row in forced_control.written]
-        assert told == [], told
+        assert not (quiet and told), told
     with Run(path / "a") as a, Run(control) as of_control, Run(changed) as of_changed:
         assert trouble(of_changed.first) == []
         return replayed(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 import torch
 from torch import nn
@@ -256,3 +258,12 @@ def test_what_cannot_be_set_is_said_and_never_listed_as_differing(tmp_path):
     found = replay_here(train(Model), folder(tmp_path), "a", capture="digest")
     assert differing(found) == {"a#0": [""]}
     assert reasons(found)["scaled#0"] == "input.0 of scaled: A kept only its digest"
+
+
+def test_tensors_of_an_accelerator_are_set_whether_they_differ_or_not(tmp_path, monkeypatch):
+    """Their digests come later; what is set is what was recorded, and each call is still judged alone."""
+    device = importlib.import_module("bisect_diverge.record.device")
+    monkeypatch.setattr(device, "DEVICE_TYPES", frozenset({"cpu"}))  # takes tensors of the CPU for those of another
+    found = replay_here(train(Chain), tmp_path, "one", "two", step=1, quiet=False)
+    assert differing(found) == {"one#0": [""], "two#0": [""], "two#1": [""]}
+    assert reasons(found) == {}
