@@ -29,6 +29,7 @@ from bisect_diverge.diff.notes import (
     step_rule_note,
     stranger_note,
     unhashable_note,
+    unreadable,
 )
 from bisect_diverge.diff.offset import proposed_offset
 from bisect_diverge.diff.options import DiffOptions
@@ -232,6 +233,7 @@ def _compared(traces: Sequence[Trace]) -> Compared:
         differing=int(counts[RowState.DIFFERS]),
         only_in_a=int(counts[RowState.ONLY_A]),
         only_in_b=int(counts[RowState.ONLY_B]),
+        unreadable=unreadable(traces),
     )
 
 
@@ -239,7 +241,7 @@ def _compared_steps(trace: Trace) -> NDArray[np.signedinteger[Any]]:
     """Return the step of each pair; what a run starts from is no part of the step that the other had ended by then."""
     chosen = trace.paired & (trace.state != RowState.IGNORED)
     chosen[late_starts(trace)] = False
-    return trace.rows.step[chosen]
+    return np.asarray(trace.rows.step[chosen])
 
 
 def _environment(a: Run, b: Run) -> tuple[Difference, ...]:
@@ -258,7 +260,7 @@ def _common_notes(a: Run, b: Run, ranks: _Ranks) -> Iterator[str]:
     yield from partner_notes(ranks.traces, ranks.lone)
     yield from renamed_note(ranks.traces, ranks.lone)
     yield from run_notes(a, b)
-    yield from unhashable_note(ranks.traces)
+    yield from unhashable_note(unreadable(ranks.traces))
     yield from algorithms_note(ranks.traces)
     yield from generator_note(ranks.idle)
 

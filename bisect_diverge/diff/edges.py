@@ -60,6 +60,12 @@ _ROLE_OF_HEAD = {
 _FORWARD, _RNG, _INIT, _DATA = (PHASE_CODE[phase] for phase in (Phase.FORWARD, Phase.RNG, Phase.INIT, Phase.DATA))
 
 
+def unhashable(file: RunFile, row: Indices) -> NDArray[np.bool_]:
+    """Return which rows of a file (-1: none) hold a tensor without readable bytes."""
+    flags = np.where(row >= 0, file.events["flags"][np.maximum(row, 0)], 0) if len(file.events) else np.zeros(len(row))
+    return np.asarray(flags.astype(np.int64) & Flag.UNHASHABLE != 0)
+
+
 class StepView:
     """The rows of one step of a trace, and the edges between them.
 

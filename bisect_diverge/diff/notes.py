@@ -10,6 +10,7 @@ import numpy as np
 from bisect_diverge.diff.ignored import IdleGenerator
 from bisect_diverge.diff.lone import Lone, Reach, Reason
 from bisect_diverge.diff.places import address_at
+from bisect_diverge.diff.trace import RowState
 from bisect_diverge.model.elements import BYTES
 from bisect_diverge.model.record import Flag
 from bisect_diverge.model.run import State
@@ -117,11 +118,15 @@ def length_notes(trace: Trace, reach_a: Reach, reach_b: Reach) -> Iterator[str]:
             yield f"rank {trace.rank} of {name} {_ending(file)}, after {_steps(file.steps)}"
 
 
-def unhashable_note(traces: Sequence[Trace]) -> Iterator[str]:
+def unreadable(traces: Sequence[Trace]) -> int:
+    """Return how many records look equal, but say only that there was something."""
+    equal = (trace.row_a[trace.state == RowState.EQUAL] for trace in traces)
+    flags = (trace.a.events["flags"][rows] for trace, rows in zip(traces, equal, strict=True))
+    return sum(int(np.count_nonzero(of_rows & Flag.UNHASHABLE)) for of_rows in flags)
+
+
+def unhashable_note(count: int) -> Iterator[str]:
     """Return a sentence where records say only that there was something."""
-    count = sum(
-        int(np.count_nonzero(trace.a.events["flags"][trace.row_a[trace.same]] & Flag.UNHASHABLE)) for trace in traces
-    )
     if count:
         holds = "holds a tensor" if count == 1 else "hold tensors"
         yield f"{_records(count)} {holds} without readable bytes: that they are equal is not known"

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bisect_diverge.diff.draws import is_extra_draw, latest_states, same_states
 from bisect_diverge.diff.edges import (
@@ -22,6 +23,7 @@ from bisect_diverge.diff.edges import (
     gradient_of_parameter,
     gradients_of_module,
     inputs_of_module,
+    unhashable,
     users,
 )
 from bisect_diverge.diff.first import is_fed_in
@@ -95,7 +97,37 @@ class Judge:
         if found is not None:
             return found
         decide = _BY_ROLE.get(Role(self.view.role[row]))
-        return decide(self, row) if decide else Origin(True, "it is a setting, nothing recorded goes into it")
+        if decide is None:
+            return Origin(True, "it is a setting, nothing recorded goes into it")
+        found = decide(self, row)
+        return (self._unreadable(row) or found) if found.holds else found
+
+    def _unreadable(self, row: int) -> Origin | None:
+        """Return why a row is not known to be an origin: of what may have gone into it only the class was compared."""
+        view = self.view
+        own = view.members(int(view.group[row]))
+        into = {*own[own < row].tolist(), *view.producers(row)}
+        if view.role[row] in (Role.INPUT, Role.OUTPUT) and len(own):
+            into.update(range(int(own[0]), row))  # and what was called inside
+        into.update(self._weights_of(row))
+        unknown = [at for at in sorted(into) if at < row and self._unread[at]]
+        if not unknown:
+            return None
+        return Origin(None, f"{self._address(unknown[0])} has no readable bytes: that it is equal is not known")
+
+    def _weights_of(self, row: int) -> list[int]:
+        """Return the rows of this step that show the weights with which the module of an output was called."""
+        if self.view.role[row] != Role.OUTPUT:
+            return []
+        own = self._parameters.get(self.trace.tables.places[self.view.rows.place[row]], ())
+        shown = [[at for at, _ in self._written.get(name, ()) if at < row] for name, _ in own]
+        return [rows[-1] for rows in shown if rows]
+
+    @cached_property
+    def _unread(self) -> NDArray[np.bool_]:
+        """Which rows of the step look equal, but have no bytes that could be compared."""
+        view = self.view
+        return view.same & unhashable(self.trace.a, self.trace.row_a[view.index])
 
     def _alone(self, row: int) -> Origin:
         if is_extra_draw(self.trace, int(self.view.index[row])):

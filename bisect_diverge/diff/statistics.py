@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from bisect_diverge.diff.keys import PARAMETER_SLOTS
 from bisect_diverge.model.address import PHASES, Phase
 from bisect_diverge.model.divergence import ElementStatistics, LoneNan
 from bisect_diverge.model.elements import ELEMENT_TYPES
@@ -43,7 +44,7 @@ def statistics_at(trace: Trace, index: int, *, computed: bool = True) -> Element
     if both is None:
         return None
     phase, slot = PHASES[trace.rows.phase[index]], trace.tables.slots[trace.rows.slot[index]]
-    products = phase not in (Phase.INIT, Phase.OPTIMIZER) or slot == "grad"
+    products = slot == "grad" or (phase not in (Phase.INIT, Phase.OPTIMIZER) and slot not in PARAMETER_SLOTS)
     return element_statistics(*both, computed=computed and phase is not Phase.DATA, products=products)
 
 

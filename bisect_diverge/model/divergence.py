@@ -174,10 +174,13 @@ class Compared:
     """Records without partner in B."""
     only_in_b: int = 0
     """Records without partner in A."""
+    unreadable: int = 0
+    """Of the equal ones, tensors without readable bytes, of which class and shape were compared."""
 
     def to_json(self) -> dict[str, int]:
-        """Return the counts as plain JSON values."""
-        names = ("steps", "records", "equal", "differing", "only_in_a", "only_in_b")
+        """Return the counts as plain JSON values; `unreadable` only where there are such records."""
+        names = ["steps", "records", "equal", "differing", "only_in_a", "only_in_b"]
+        names += ["unreadable"] * bool(self.unreadable)
         return {name: getattr(self, name) for name in names}
 
 

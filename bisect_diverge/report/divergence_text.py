@@ -50,6 +50,8 @@ def verdict_sentence(divergence: Divergence) -> str:
         return f"≠ the runs diverge at {_where(divergence)}"
     compared = divergence.compared
     amount = f"{plural(compared.records, 'record')} in {plural(compared.steps, 'step')}"
+    if compared.unreadable:
+        amount += f", {compared.unreadable} of them by class and shape only"
     sentences = {
         Verdict.EQUAL: f"= the runs are equal, bit for bit: {amount}",
         Verdict.EQUAL_SO_FAR: f"= equal so far, bit for bit: {amount}; {divergence.limited or 'a run is unfinished'}",

@@ -14,7 +14,7 @@ from bisect_diverge.model.address import Address
 from bisect_diverge.model.divergence import DivergenceKind, Side, Verdict
 from bisect_diverge.model.record import Flag
 from bisect_diverge.model.run import RecordOptions, RunRecord, State, StepOn
-from bisect_diverge.report.divergence_text import divergence_text
+from bisect_diverge.report.divergence_text import divergence_text, verdict_sentence
 from bisect_diverge.store.reader import Run
 from bisect_diverge.store.schema import rank_path
 from tests.helpers.compare import compare_rows, first_address
@@ -496,9 +496,7 @@ def test_runs_whose_steps_are_not_the_same_thing_say_so(tmp_path: Path):
     result = compare_rows(tmp_path, training_rows(), training_rows(), record=record)
 
     assert result.divergence.verdict is Verdict.EQUAL
-    assert [
-        note for note in result.divergence.notes if "--step-on optimizer, those of B with --step-on forward" in note
-    ]
+    assert "--step-on optimizer, those of B with --step-on forward" in "\n".join(result.divergence.notes)
 
 
 def test_different_programs_are_said_to_look_so(tmp_path: Path):
@@ -567,6 +565,34 @@ def test_unhashable_records_are_said_to_be_unknown(tmp_path: Path):
 
     assert divergence.verdict is Verdict.EQUAL
     assert "1 record holds a tensor without readable bytes: that they are equal is not known" in divergence.notes
+    assert "1 record in 1 step, 1 of them by class and shape only" in verdict_sentence(divergence)
+    assert divergence.to_json()["compared"]["unreadable"] == 1
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["forward/m:#0:input.0", "forward/m:#0:output.0"],
+        ["forward/m:weight#0:param", "forward/m:#0:output.0"],
+        ["optimizer/opt:weight#0:grad", "optimizer/opt:weight#0:param"],
+    ],
+)
+def test_nothing_begins_where_what_went_in_could_not_be_read(tmp_path: Path, rows: list[str]):
+    """A module is not blamed for a sparse or nested input, weight or gradient of which only the class is known."""
+    sides = []
+    for value in "xy":
+        found = [Row("r0/0/-/init/m:weight#0:param", "w"), Row("r0/0/0/forward/m:#0:input.0", "i")]
+        head = "r0/0/-" if "optimizer" in rows[0] else "r0/0/0"
+        flags = int(Flag.UNHASHABLE)
+        found.insert(
+            2 if "weight" in rows[0] else 1, Row(f"{head}/{rows[0]}", np.zeros(0, "<u1"), "unhashable", -1, flags)
+        )
+        sides.append([*found[: 2 if "input" in rows[0] else 3], Row(f"{head}/{rows[1]}", value)])
+    divergence = compare_rows(tmp_path, *sides).divergence
+
+    assert first_address(compare_rows(tmp_path / "again", *sides)).endswith(rows[1])
+    assert divergence.is_origin is None
+    assert "has no readable bytes" in divergence.origin_reason
 
 
 def test_the_environment_difference_comes_with_the_result(tmp_path: Path):

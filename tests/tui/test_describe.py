@@ -51,12 +51,8 @@ def test_what_is_special_about_a_record_is_said(row: Row, comparison: FakeCompar
     """Flags of either side, and another dtype or shape."""
     assert row.a is not None
     assert row.b is not None
-    odd = Row(
-        261,
-        states.DIFFERS,
-        replace(row.a, flags=Flag.HOOKED),
-        replace(row.b, flags=Flag.SKIPPED | Flag.ON_DEVICE, shape=(3,)),
-    )
+    of_b = replace(row.b, flags=Flag.SKIPPED | Flag.ON_DEVICE, shape=(3,))
+    odd = Row(261, states.DIFFERS, replace(row.a, flags=Flag.HOOKED), of_b)
     head = text(describe.head(odd, comparison))
 
     assert "≠ differs: f32[4,16,8] → f32[3]" in head
