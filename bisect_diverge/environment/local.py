@@ -18,10 +18,10 @@ MOST_FILES = 1000
 
 
 def local_files(script: Path, cwd: Path) -> tuple[Path, ...]:
-    """Return a script and the files below a directory that it imports, and those that these import.
+    """Return a script and the files beside it or below a directory that it imports, and those that these import.
 
     Args:
-        script: The script; a file below `cwd`.
+        script: The script.
         cwd: Working directory.
     """
     roots = tuple(dict.fromkeys((script.parent, cwd)))
@@ -29,7 +29,7 @@ def local_files(script: Path, cwd: Path) -> tuple[Path, ...]:
     todo = [script]
     while todo and len(found) < MOST_FILES:
         for path in _imported(todo.pop(), roots):
-            if path not in found and path.is_relative_to(cwd):
+            if path not in found and any(path.is_relative_to(root) for root in roots):
                 found[path] = None
                 todo.append(path)
     return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -40,6 +41,8 @@ INITIAL = "initial-state."
 """How the knob of a generator's first state begins, if the run drew from it without giving it a seed."""
 STATE = "state:"
 """How the text of a seed begins, in a pin, that is a state: the path of a kept one follows."""
+SEQUENCE = re.compile(r"SeedSequence\((.+)\)", re.DOTALL)
+"""Text of a seed that is numpy's own object of the numbers in brackets."""
 FAMILIES: dict[str, tuple[str, ...]] = {
     "python": ("random.seed",),
     "numpy": ("numpy.random.seed",),
@@ -118,10 +121,27 @@ def _split(text: str) -> list[str]:
     return [*parts, text[begin:]]
 
 
+def is_told(text: str) -> bool:
+    """Whether the text of a seed says which seed it was, and not only its type or that it was a fresh one."""
+    if number_in(text) is not None or text.startswith((STATE, f"{FRESH} xxh3:")):
+        return True
+    sequence = SEQUENCE.fullmatch(text)
+    try:
+        ast.literal_eval(plain(text) if sequence is None else sequence[1])
+    except (ValueError, SyntaxError):
+        return False
+    return True
+
+
 def number_in(text: str) -> int | None:
     """Return the seed that a text stands for if it is a whole number."""
-    plain = text.removesuffix(FROM_TIME).removesuffix(FROM_PROCESS).removeprefix(f"{FRESH} ")
-    return int(plain) if re.fullmatch(r"-?\d+", plain) else None
+    number = plain(text)
+    return int(number) if re.fullmatch(r"-?\d+", number) else None
+
+
+def plain(text: str) -> str:
+    """Return the text of a seed without what is said of where it came from."""
+    return text.removesuffix(FROM_TIME).removesuffix(FROM_PROCESS).removeprefix(f"{FRESH} ")
 
 
 def _calls(values: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ from bisect_diverge.environment.seeds import FRESH, FROM_PROCESS, FROM_TIME, see
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from types import FrameType
 
 __all__ = ["layout_setting", "loader_setting", "optimizer_setting", "seed_settings", "watch_numpy", "watch_setters"]
 
@@ -61,6 +62,9 @@ NUMPY_SETTERS: tuple[Setter, ...] = (
 
 _SMALLEST = 1000
 """A smaller seed was written by a person, whatever the number of the process is."""
+
+LIBRARIES = ("/site-packages/", "/dist-packages/", "/bisect_diverge/record/")
+"""Parts of the paths of installed code, ours included."""
 
 _inside = threading.local()
 """Whether this thread is inside a setter: torch.manual_seed calls the others, which the script did not."""
@@ -116,6 +120,23 @@ def _module(name: str) -> Any:
     return None
 
 
+def is_import_of_a_library() -> bool:
+    """Whether a setter is being called because an installed library is being imported, not by the script.
+
+    scipy, for one, makes generators of its own then. A module of the user's that gives a seed when it is imported is
+    the script.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith("<frozen importlib"):
+            return True
+        if not any(place in file for place in LIBRARIES):
+            return False
+        frame = frame.f_back
+    return False
+
+
 def _wrap(knob: str, original: Any, watching: list[Callable[[str, str], None]]) -> Any:
     """Return a function that does what `original` does and notes the seed while `watching` is not empty."""
     pid = os.getpid()
@@ -126,7 +147,7 @@ def _wrap(knob: str, original: Any, watching: list[Callable[[str, str], None]]) 
         compiler = sys.modules.get("torch.compiler")
         if compiler is not None and compiler.is_compiling():
             return original(*args, **kwargs)
-        if not watching or getattr(_inside, "setter", False) or os.getpid() != pid:
+        if not watching or getattr(_inside, "setter", False) or os.getpid() != pid or is_import_of_a_library():
             return original(*args, **kwargs)
         _inside.setter = True
         try:

@@ -170,13 +170,12 @@ def _script(cwd: Path, command: Sequence[str]) -> Iterator[Setting]:
         script = script_of(cwd, command)
         if script is None:
             return
-        name = os.path.relpath(script, cwd)
-        if name.startswith(".."):
-            yield _setting(f"file:{script.name}", hash_file(script))
-            return
-        for path in local_files(cwd / name, cwd):
-            if not SKIPPED_FOLDERS.intersection(path.relative_to(cwd).parts):
-                yield _setting(f"file:{os.path.relpath(path, cwd)}", hash_file(path))
+        by_its_path = not script.is_relative_to(cwd)  # ``/code/train.py``; ``../code/train.py`` begins with cwd here
+        for path in local_files(Path(os.path.normpath(script)), cwd):
+            relative = os.path.relpath(path, cwd)
+            if not SKIPPED_FOLDERS.intersection(PurePosixPath(relative).parts):
+                name = str(path) if by_its_path and not path.is_relative_to(cwd) else relative
+                yield _setting(f"file:{name}", hash_file(path))
     except (OSError, ValueError):
         return
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from bisect_diverge.environment.inputs import kept
-from bisect_diverge.environment.seeds import FRESH, INITIAL, STATE, calls_in, is_fresh
+from bisect_diverge.environment.seeds import FRESH, INITIAL, STATE, calls_in, is_fresh, is_told
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.model.trial import Unit
 from bisect_diverge.trial.packages import CannotBuildError
@@ -54,12 +54,17 @@ def _held(sides: Sides) -> dict[str, tuple[RunRecord, Sequence[str | None]]]:
     for record in (sides.b, sides.a):
         for knob, value in seeds_of(record).items():
             texts = [value] if knob.startswith(INITIAL) else calls_in(value) or ()
-            held = [t if _differs_by_itself(knob, t) or knob in sides.moving else None for t in texts]
+            held = [t if _is_held(knob, t, sides.moving) else None for t in texts]
             if any(text is not None for text in held):
                 found[knob] = (record, held)
             elif record is sides.a:
                 found.pop(knob, None)
     return found
+
+
+def _is_held(knob: str, text: str, moving: Sequence[str]) -> bool:
+    """Whether a seed is given again in every trial: it is another in every process, and it is known."""
+    return knob.startswith(INITIAL) or ((_differs_by_itself(knob, text) or knob in moving) and is_told(text))
 
 
 def _differs_by_itself(knob: str, text: str) -> bool:
@@ -88,7 +93,7 @@ def held_in(record: RunRecord, moving: Sequence[str] = ()) -> tuple[str, ...]:
     return tuple(
         knob
         for knob, value in seeds_of(record).items()
-        if knob in moving or _differs_by_itself(knob, value) or any(map(is_fresh, calls_in(value) or ()))
+        if knob.startswith(INITIAL) or any(_is_held(knob, text, moving) for text in calls_in(value) or ())
     )
 
 
@@ -117,8 +122,9 @@ def why_not(unit: Unit) -> str:
         return "the setter was called in one of the two runs only"
     if calls_in(unit.a) is None or calls_in(unit.b) is None:
         return "the setter was called more often than seeds are written out"
-    if any(text == FRESH for text in calls_in(unit.b) or ()):
-        return "the library did not tell which seed it took"
+    one, other = calls_in(unit.a) or (), calls_in(unit.b) or ()
+    if any(not is_told(text) for at, text in enumerate(other) if at >= len(one) or text != one[at]):
+        return "of a seed in B no more is known than that it was there"
     return ""
 
 
@@ -139,7 +145,8 @@ def _calls(value: str | None, at_least: int) -> list[str | None]:
     texts = calls_in(value or "")
     if texts is None:
         raise CannotBuildError("not all seeds of the setter were written out")
-    return [*texts] if len(texts) > 1 else [*texts] * max(at_least, 1)
+    told = [text if is_told(text) else None for text in texts]  # else the script's own, which is the same in both
+    return told if len(told) > 1 else told * max(at_least, 1)
 
 
 def _told(record: RunRecord, text: str) -> str:

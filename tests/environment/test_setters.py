@@ -272,3 +272,19 @@ def test_an_optimizer_tells_its_kernels():
         "optimizer.opt.capturable": "False",
         "optimizer.opt.differentiable": "False",
     }
+
+
+def test_what_a_library_seeds_when_it_is_imported_is_not_the_scripts(notes, tmp_path, monkeypatch):
+    """An installed module that makes a generator at import is no input; a module of the user's, or a later call, is."""
+    places = {"site-packages/of_a_library": 11, "of_the_user": 22}
+    for name, seed in places.items():
+        module = tmp_path / f"{name}.py"
+        module.parent.mkdir(exist_ok=True)
+        module.write_text(f"import random\nrandom.seed({seed})\ndef later(): random.seed({seed + 1})\n")
+        monkeypatch.syspath_prepend(module.parent)
+    import of_a_library
+    import of_the_user
+
+    of_a_library.later()
+    of_the_user.later()
+    assert [seed for _, seed in notes] == ["22", "12", "23"]
