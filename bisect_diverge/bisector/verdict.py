@@ -29,7 +29,7 @@ def answer(state: State) -> Bisection:
     return Bisection(
         verdict=verdict,
         causes=found,
-        innocent=tuple(unit for unit in rest if unit not in named) if state.complete else (),
+        innocent=tuple(unit for unit in rest if unit not in named) if state.complete and not _alone(state) else (),
         inert=inert,
         untestable=untestable,
         trials=tuple(state.bench.trials),
@@ -39,6 +39,11 @@ def answer(state: State) -> Bisection:
         observer=state.observer,
         taken_apart=tuple(state.taken_apart.items()),
     )
+
+
+def _alone(state: State) -> bool:
+    """Whether B was not reached for want of something: what has no effect without that may have one beside it."""
+    return state.target != B and bool(state.untestable)
 
 
 def _verdict(state: State) -> BisectVerdict:
@@ -85,6 +90,10 @@ def _about_units(state: State, rest: list[Unit], found: tuple[Cause, ...]) -> li
         notes.append(f"these matter only beside others, and have no part in this divergence: {names}")
     if rest and not state.complete:
         notes.append(f"not decided: {', '.join(str(unit) for unit in rest)}")
+    elif rest and _alone(state):
+        seen = ", ".join(str(unit) for unit in rest)
+        unseen = ", ".join(str(row.unit) for row in state.untestable)
+        notes.append(f"not decided: {seen}: no effect was seen, but they may act together with {unseen}")
     if any(not cause.same_divergence for cause in found if cause.role is not Role.MASKED):
         notes.append("a proving trial first differs at another address than B does: it may be another divergence")
     for cause in found:

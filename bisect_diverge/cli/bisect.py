@@ -198,6 +198,7 @@ def _search(
         trials,
         with_changes,
         with_held_seeds,
+        with_prepared,
         with_what_moved,
     )
 
@@ -213,6 +214,7 @@ def _search(
         keep=progress.keep,
         should_stop=progress.should_stop,
         announce=progress.announce,
+        observing=progress.observing,
         warn=progress.say,
         found=lambda more, cannot: progress.planned(more, cannot, _price(more, first, options).typical, first),
         units=units,
@@ -226,7 +228,8 @@ def _search(
             bisection = _bisect(oracle, first, began, options, progress)
         else:
             bisection = _clamped(oracle, began, options, progress)
-    return with_changes(with_what_moved(with_held_seeds(bisection, oracle)), a)
+    bisection = with_prepared(with_held_seeds(bisection, oracle), oracle)
+    return with_changes(with_what_moved(bisection), a)
 
 
 def _bisect(

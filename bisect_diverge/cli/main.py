@@ -6,6 +6,9 @@ import importlib
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -29,10 +32,34 @@ VERBS = {
 """Verb to its line in ``bd --help``; the command object is ``command`` in ``cli/<verb>.py``."""
 
 ALIASES = {"tui": "walk"}
+CLOSED_PIPE = 128 + signal.SIGPIPE
+"""Exit status where nobody reads our output any more."""
+
+
+class _ClosedPipeError(Exception):
+    """Nobody reads our output any more; click, which looks for an `OSError`, would end with status 1."""
+
+
+@contextmanager
+def _telling_closed_pipes() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise _ClosedPipeError from error
 
 
 class _Verbs(click.Group):
     """Loads a verb's module only when that verb is called, so that ``bd --help`` stays quick."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Parse the command line; ``--help`` and ``--version`` print here."""
+        with _telling_closed_pipes():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a verb."""
+        with _telling_closed_pipes():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the verbs in the order in which a newcomer meets them."""
@@ -80,9 +107,25 @@ def _bd() -> None:
 
 
 def main() -> None:
-    """Run the command line; every error of ours is one message and status 2."""
+    """Run the command line; every error of ours is one message and status 2.
+
+    Whose output nobody reads any more (``bd show RUN | head``) ends silently, with the status of a command that SIGPIPE
+    has killed: 1 would say that nothing differs.
+    """
+    try:
+        status = _status()
+    except (_ClosedPipeError, BrokenPipeError):
+        status = CLOSED_PIPE
+    _discard_the_rest()
+    sys.exit(status)
+
+
+def _status() -> int:
+    status: object
     try:
         status = _bd.main(prog_name="bd", standalone_mode=False)
+    except SystemExit as end:
+        status = end.code
     except click.ClickException as error:
         error.show()
         status = error.exit_code
@@ -91,7 +134,13 @@ def main() -> None:
     except BisectDivergeError as error:
         click.echo(f"bd: {error}", err=True)
         status = error.exit_code
-    except BrokenPipeError:  # `bd show RUN | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 128 + signal.SIGPIPE
-    sys.exit(status if isinstance(status, int) else 0)
+    return status if isinstance(status, int) else 0
+
+
+def _discard_the_rest() -> None:
+    """Let what a closed pipe does not take go nowhere: Python would complain of it when it ends, with status 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

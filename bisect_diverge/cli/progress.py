@@ -42,6 +42,8 @@ class Progress:
         self.keep = keep
         self.jobs = jobs
         self.of = 0
+        self.values = False
+        """Whether lines say what a knob is swapped to."""
         self._stop = False
         self._before: dict[int, Any] = {}
         self._live = sys.stderr.isatty()
@@ -78,15 +80,19 @@ class Progress:
         """Say what is running, where that line can be taken away again."""
         if self._live:
             self._clear()
-            click.echo(f"bd: running A{_with(swapped)} ...", err=True, nl=False)
+            click.echo(f"bd: running A{_with(swapped, values=self.values)} ...", err=True, nl=False)
             self._shown = True
+
+    def observing(self, swapped: frozenset[Unit]) -> None:
+        """Say that A, or B where something is swapped, runs without being recorded: that is no trial, and no line."""
+        self.say(f"running {_side(swapped)} unrecorded, to see whether recording changes it ...")
 
     def on_trial(self, trial: Trial) -> None:
         """Say what came of a trial."""
         from bisect_diverge.report.bisection_text import trial_line
 
         self._clear()
-        click.echo(f"bd: {trial_line(trial, f' of ~{max(self.of, trial.n)}')}", err=True)
+        click.echo(f"bd: {trial_line(trial, f' of ~{max(self.of, trial.n)}', values=self.values)}", err=True)
 
     def result(self, bisection: Bisection) -> None:
         """Take the answer; people get it on stdout."""
@@ -104,14 +110,20 @@ class Progress:
         click.echo("bd: stopping; once more to leave at once", err=True)
 
 
-def _with(swapped: Iterable[Unit]) -> str:
-    names = sorted(unit.knob for unit in swapped)
+def _side(swapped: frozenset[Unit]) -> str:
+    return "B" if swapped else "A"
+
+
+def _with(swapped: Iterable[Unit], *, values: bool) -> str:
+    from bisect_diverge.report.bisection_text import assigned
+
+    names = sorted(assigned(unit) if values else unit.knob for unit in swapped)
     shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     return f" + {{{shown}}}" if names else ""
 
 
 class JsonProgress(Progress):
-    """One JSON object a line on stderr for each event: plan, note, started, output, finished, result.
+    """One JSON object a line on stderr for each event: plan, note, started, unrecorded, output, finished, result.
 
     The search ends by itself when nobody reads them any more. SIGUSR1 ends it after the running trial.
     """
@@ -164,6 +176,10 @@ class JsonProgress(Progress):
             for folder in self._own.path.iterdir():
                 shutil.rmtree(folder, ignore_errors=True)
         self._tell("started", swapped=[unit.to_json() for unit in sorted(swapped, key=str)])
+
+    def observing(self, swapped: frozenset[Unit]) -> None:
+        """Tell that A or B runs without being recorded."""
+        self._tell("unrecorded", of=_side(swapped))
 
     def on_trial(self, trial: Trial) -> None:
         """Tell what came of a trial."""

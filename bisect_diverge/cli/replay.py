@@ -14,10 +14,8 @@ from bisect_diverge.cli.output import put
 from bisect_diverge.cli.trial import _unit
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from bisect_diverge.model.trial import Unit, Untested
     from bisect_diverge.store.reader import Run
+    from bisect_diverge.trial.units import Units
 
 STATUS = {"same": 0, "differs": 1, "inconclusive": 3}
 """Verdict to exit status."""
@@ -72,7 +70,7 @@ def command(a: str, b: str | None, form: str, **options: Any) -> None:
         run_b = None if b is None else stack.enter_context(Run(b))
         step = _step(run_a, run_b, options["step"])
         check_step(run_a, step)
-        units, untestable = _units(run_a, run_b, options)
+        units = _units(run_a, run_b, options)
         if said := changes(run_a):
             _say(said)
         found = replay(
@@ -80,7 +78,6 @@ def command(a: str, b: str | None, form: str, **options: Any) -> None:
             run_b,
             step,
             units,
-            untestable=untestable,
             options=TrialOptions(image_cmd=options["image_cmd"], warn=_say, must_run=True),
             announce=lambda what: _say(f"replaying step {step} {what} ..."),
         )
@@ -107,7 +104,7 @@ def _step(a: Run, b: Run | None, asked: int | None) -> int:
     return first.step
 
 
-def _units(a: Run, b: Run | None, options: dict[str, Any]) -> tuple[Collection[Unit], Collection[Untested]]:
+def _units(a: Run, b: Run | None, options: dict[str, Any]) -> Units:
     """Return what is changed, and what cannot be.
 
     Raises:
@@ -115,9 +112,11 @@ def _units(a: Run, b: Run | None, options: dict[str, Any]) -> tuple[Collection[U
     """
     from bisect_diverge.errors import UsageError
     from bisect_diverge.trial.search import differing_units, left_out
+    from bisect_diverge.trial.units import Units
 
     if options["sets"]:
-        return [_unit(text, a, b, options["image_cmd"]) for text in options["sets"]], ()
+        asked = tuple(_unit(text, a, b, options["image_cmd"]) for text in options["sets"])
+        return Units(units=asked, untestable=(), resolved=())
     if b is None:
         raise UsageError("replay under which settings?", hint="give --env-of B, or --set LAYER.KNOB=VALUE")
     found = differing_units(a, b, left_out(skip=options["skip"]), options["image_cmd"])
@@ -126,7 +125,7 @@ def _units(a: Run, b: Run | None, options: dict[str, Any]) -> tuple[Collection[U
             f"nothing that could be swapped differs between {a.path} and {b.path}",
             hint=f"bd env {a.path} {b.path} shows what differs; --set LAYER.KNOB=VALUE changes anything else",
         )
-    return found.units, found.untestable
+    return found
 
 
 def _say(sentence: str) -> None:

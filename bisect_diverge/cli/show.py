@@ -77,7 +77,7 @@ def _records(run: Run, text: str, step: int | None, glob: str, limit: int) -> tu
             text, glob = "", text
         found = matching(run, text, glob, step, limit)
         if not found.total:
-            click.echo(nothing_matches(run, text, glob, step), err=True)
+            raise UsageError("no record matches", hint=nothing_matches(run, text, glob, step)) from None
         return matches_text(found), found.to_json()
     details = record_details(run, whole)
     return record_text(details), {"schema": 1, "records": [detail.to_json() for detail in details]}

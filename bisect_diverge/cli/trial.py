@@ -70,7 +70,7 @@ def command(
     \b
     bd trial runs/a
     bd trial runs/a --set hardware.OMP_NUM_THREADS=1
-    bd trial runs/a --b runs/b --set dependencies.numpy=@B --set configuration.argv.--lr=@B
+    bd trial runs/a --b runs/b --set dependencies.numpy=@B
     """
     from bisect_diverge.report.trial_text import trial_json, trial_text
     from bisect_diverge.store.reader import Run
@@ -117,10 +117,29 @@ def _unit(text: str, a: Run, b: Run | None, image_cmd: str) -> Unit:
         raise UsageError(f"{name} cannot be swapped here: {rule.reason}")
     if value != FROM_B:
         _check_position(name, knob, a)
+        _check_source(Layer(layer), knob, value, a)
         return Unit(layer=Layer(layer), knob=knob, a=_value(a, layer, knob), b=value)
     if b is None:
         raise UsageError(f"--set {text}: {FROM_B} needs --b B")
     return _unit_of_b(Layer(layer), knob, a, b, image_cmd)
+
+
+def _check_source(layer: Layer, knob: str, value: str, a: Run) -> None:
+    """Refuse a commit that is not there before anything is run."""
+    from bisect_diverge.errors import UsageError
+    from bisect_diverge.model.environment import Layer
+    from bisect_diverge.trial.oracle import merged_record
+    from bisect_diverge.trial.packages import CannotBuildError
+    from bisect_diverge.trial.source_units import check_given
+
+    if layer is not Layer.SOURCE:
+        return
+    try:
+        check_given(merged_record(a), knob, value)
+    except CannotBuildError as error:
+        raise UsageError(
+            f"--set {layer}.{knob}={value}: {error}", hint="give a commit of A's repository: git log --oneline"
+        ) from None
 
 
 def _check_position(name: str, knob: str, a: Run) -> None:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 PARTIAL, NOT_REPEATABLE, COULD_NOT_RUN = 3, 4, 5
 """Exit statuses beside 0."""
-START_SECONDS = 3.0
-"""What a process needs to start and to import torch, which a recording does not see."""
 
 
 @click.command("vary", context_settings={"allow_interspersed_args": False})
@@ -58,7 +56,7 @@ def command(command: tuple[str, ...], form: str, **options: Any) -> None:
 
     \b
     bd vary -- python train.py
-    bd vary --knobs 'threads.*,optimizer.*,MKL_CBWR=COMPATIBLE' --steps 5 -- python train.py
+    bd vary --knobs 'threads.*,MKL_CBWR' --steps 5 -- python train.py
     bd vary --run runs/a --plan
     """
     from bisect_diverge.store.reader import Run
@@ -91,6 +89,7 @@ def _place(command: tuple[str, ...], options: dict[str, Any], stack: ExitStack) 
         )
     if recorded is not None:
         return recorded
+    _check_names(options["knobs"])
     output = options["output"] or str(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bd-"))) / "run")
     steps = [] if options["steps"] is None else ["--steps", f"0:{options['steps']}"]
     words = ["-m", "bisect_diverge", "record", "-o", output, "--capture", "digest", *steps, "--", *command]
@@ -106,18 +105,37 @@ def _chosen(run: Run, options: dict[str, Any]) -> tuple[tuple[Unit, ...], tuple[
     Raises:
         UsageError: if a name stands for nothing.
     """
-    from bisect_diverge.errors import UsageError
     from bisect_diverge.study.alternatives import alternatives, this_site, unknown
 
     site = this_site(run.first.record.environment)
-    wanted = [text.strip() for value in options["knobs"] for text in value.split(",") if text.strip()]
-    nothing = unknown(site, wanted)
-    if nothing:
-        raise UsageError(
-            f"no such knob: {', '.join(nothing)}",
-            hint="bd vary --plan lists those that are tried; any other that bd env RUN lists is named with =VALUE",
-        )
+    wanted = _wanted(options["knobs"])
+    _refuse(unknown(site, wanted))
     return alternatives(site, wanted)
+
+
+def _check_names(knobs: Sequence[str]) -> None:
+    """Refuse what cannot be a knob before anything is recorded.
+
+    Raises:
+        UsageError: if there is such a name.
+    """
+    from bisect_diverge.study.names import impossible
+
+    _refuse(impossible(_wanted(knobs)))
+
+
+def _wanted(knobs: Sequence[str]) -> list[str]:
+    return [text.strip() for value in knobs for text in value.split(",") if text.strip()]
+
+
+def _refuse(nothing: Sequence[str]) -> None:
+    from bisect_diverge.errors import UsageError
+    from bisect_diverge.study.names import advice
+
+    if nothing:
+        known = [f"{text}: {said}" for text in nothing if (said := advice(text))]
+        known.append("bd vary --plan lists those that are tried; any other that bd env RUN lists is named with =VALUE")
+        raise UsageError(f"no such knob: {', '.join(nothing)}", hint="; ".join(known))
 
 
 def _vary(run: Run, units: Sequence[Unit], out: Sequence[Untested], options: dict[str, Any]) -> Variation:
@@ -128,6 +146,7 @@ def _vary(run: Run, units: Sequence[Unit], out: Sequence[Untested], options: dic
 
     progress = Progress(None, options["jobs"])
     progress.of = options["repeat"] + len(units)
+    progress.values = True
     said = changes(run)
     if said:
         progress.say(said)
@@ -152,6 +171,7 @@ def _vary(run: Run, units: Sequence[Unit], out: Sequence[Untested], options: dic
 
 
 def _show_plan(run: Run, units: Sequence[Unit], out: Sequence[Untested], options: dict[str, Any], form: str) -> None:
+    from bisect_diverge.report.plan_text import START_SECONDS
     from bisect_diverge.report.vary_json import variation_plan_json
     from bisect_diverge.report.vary_text import variation_plan_text
 

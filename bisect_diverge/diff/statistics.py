@@ -132,6 +132,7 @@ def element_statistics(
         numel=a.size,
         differing=found.differing,
         max_ulp=found.max_ulp,
+        across_zero=found.across_zero,
         max_abs=found.max_abs,
         max_rel=found.max_rel,
         first_index=found.first_index or (),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -131,6 +133,9 @@ SEEDS = (
 )
 """Knobs of the seeds that the script itself gives, and of the states that generators begin with."""
 
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]+")
+"""What is written so is an environment variable, and none of the other knobs."""
+
 _MACHINE = "belongs to the machine that it was recorded on"
 
 RULES: tuple[Rule, ...] = (
@@ -175,7 +180,19 @@ def rule_for(layer: Layer, knob: str) -> Rule:
     if is_variable(layer, knob):
         return Rule(f"{layer}:{knob}", Way.VARIABLE)
     name = f"{layer}:{knob}"
-    return next(rule for rule in RULES if fnmatchcase(name, rule.what))
+    rule = next(rule for rule in RULES if fnmatchcase(name, rule.what))
+    is_unknown = rule.way is Way.NONE and _VARIABLE.fullmatch(knob) and knob not in LAUNCHED
+    return Rule(rule.what, Way.NONE, _no_such(layer, knob)) if is_unknown else rule
+
+
+def _no_such(layer: Layer, knob: str) -> str:
+    """Return why what is written like an environment variable is no knob of a layer, and what is."""
+    allowed = variables.layer_of(knob)
+    if allowed is not None:
+        return f"there is no such knob; the variable is {allowed}.{knob}"
+    names = [row.pattern for row in variables.ALLOWED.get(layer, ()) if not row.pattern.endswith("*")]
+    close = [f"{layer}.{name}" for name in get_close_matches(knob, names, 3)]
+    return f"there is no such knob; use {' or '.join([*close, f'configuration.{knob}'])}"
 
 
 def is_variable(layer: Layer, knob: str) -> bool:

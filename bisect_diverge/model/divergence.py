@@ -137,10 +137,14 @@ class ElementStatistics:
     """Shorter type in which the difference is as small as rounding, as under autocast; empty: that of the tensor."""
     nan: LoneNan | None = None
     """The first element that is NaN in one run only; None: there is none."""
+    across_zero: bool = False
+    """Whether the largest ULP distance is one of two numbers of different sign."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the statistics as plain JSON values; the last two keys only where they say something."""
+        """Return the statistics as plain JSON values; the last three keys only where they say something."""
         more: dict[str, Any] = {"rounded_as": self.rounded_as} if self.rounded_as else {}
+        if self.across_zero:
+            more["across_zero"] = True
         if self.nan is not None:
             more["nan"] = self.nan.to_json()
         return {

@@ -56,6 +56,8 @@ class Gap:
     """Largest ``|a-b| / max(|a|, |b|)`` over the same elements; None if there are none."""
     first_index: tuple[int, ...] | None
     """Index of the first differing element in row-major order; None where none differs."""
+    across_zero: bool = False
+    """Whether the largest ULP distance is one of two numbers of different sign: it counts all that lie between."""
 
 
 def blocks(*arrays: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
@@ -98,7 +100,7 @@ def summarize(array: NDArray[Any], dtype: str) -> Summary:
 def gap(a: NDArray[Any], b: NDArray[Any], dtype: str) -> Gap:
     """Return how far two tensors of one type and shape are apart."""
     differing, first = 0, None
-    ulps: list[int] = []
+    ulps: list[tuple[int, bool]] = []
     absolute: list[float] = []
     relative: list[float] = []
     for number, (block_a, block_b) in enumerate(blocks(a, b)):
@@ -111,9 +113,11 @@ def gap(a: NDArray[Any], b: NDArray[Any], dtype: str) -> Gap:
         if of_block is not None:
             absolute.append(of_block[0])
             relative.append(of_block[1])
+    max_ulp, across_zero = max(ulps, default=(None, False))
     return Gap(
         differing=differing,
-        max_ulp=max(ulps, default=None),
+        max_ulp=max_ulp,
+        across_zero=across_zero,
         max_abs=max(absolute, default=None),
         max_rel=max(relative, default=None),
         first_index=None if first is None else tuple(map(int, np.unravel_index(first, a.shape))),
@@ -150,12 +154,17 @@ def _sum(values: NDArray[Any]) -> float:
         return float(values.sum(dtype=np.float64))
 
 
-def _largest_ulp(a: NDArray[Any], b: NDArray[Any], dtype: str) -> list[int]:
+def _largest_ulp(a: NDArray[Any], b: NDArray[Any], dtype: str) -> list[tuple[int, bool]]:
+    """Return the largest distance and whether it leads across zero; empty where no pair has one."""
     if dtype not in FORMATS and dtype not in COMPLEX:
         return []
     distance = ulp_distance(a, b, dtype)
-    known = distance[distance != NO_DISTANCE]
-    return [int(known.max())] if known.size else []
+    at = int(distance.argmax()) if distance.size else 0
+    if not distance.size or distance[at] == NO_DISTANCE:  # the smallest value, so that no pair has a distance
+        return []
+    one_a, one_b = decode(a[at : at + 1], dtype), decode(b[at : at + 1], dtype)
+    apart = dtype in FORMATS and bool(distance[at])  # of a complex number it is not known which part it is
+    return [(int(distance[at]), apart and bool(np.signbit(one_a) != np.signbit(one_b)))]
 
 
 def _largest_differences(a: NDArray[Any], b: NDArray[Any], dtype: str) -> tuple[float, float] | None:

@@ -18,6 +18,7 @@ from bisect_diverge.record.patches import Patches
 if TYPE_CHECKING:
     from bisect_diverge.record.overrides import Owner
 
+
 def hold_seeds(pins: dict[str, str], recorder: Owner, patches: Patches) -> None:
     """Hold what the generators begin with.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bisect_diverge.model.trial import BisectVerdict, Observer, Outcome, Role
 from bisect_diverge.report.bisection_commands import fix_command, trial_command, unit_name
-from bisect_diverge.report.words import Paint, moment, place, plain, plural, printable
+from bisect_diverge.report.words import Paint, moment, place, plain, plural, printable, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from bisect_diverge.model.environment import Difference
     from bisect_diverge.model.trial import Bisection, Cause, Trial, Unit, Untested
 
-LONGEST = 60
-"""Characters of a value that are shown."""
+LONGEST_REASON = 300
+"""Characters of a reason that are shown below a trial, in whole words."""
 MOST_SET = 2
 """So many resolved values that moved with a cause are named in the verdict; of more, none."""
 NAMED = 4
@@ -96,9 +97,16 @@ def _left_out(row: Untested) -> bool:
     return row.reason.startswith("left out by ")
 
 
-def trial_line(trial: Trial, of: str = "") -> str:
-    """Return one trial as a line of progress: ``trial 3 of ~7 · A + {OMP_NUM_THREADS} · =A · 34.0 s``."""
-    moved = f"A + {_names(trial.swapped)}" if trial.swapped else "A"
+def trial_line(trial: Trial, of: str = "", *, values: bool = False) -> str:
+    """Return one trial as a line of progress: ``trial 3 of ~7 · A + {OMP_NUM_THREADS} · =A · 34.0 s``.
+
+    Args:
+        trial: The trial.
+        of: How many there will be, in words.
+        values: Say what each unit is swapped to, where one knob is tried at several values.
+    """
+    names = _braced([assigned(unit) for unit in trial.swapped]) if values else _names(trial.swapped)
+    moved = f"A + {names}" if trial.swapped else "A"
     parts = [f"trial {trial.n}{of}", moved + _clamps(trial), str(trial.outcome)]
     parts.append("from the journal" if trial.reused else f"{trial.seconds:.1f} s")
     return " · ".join(parts)
@@ -144,14 +152,7 @@ def _set(units: Sequence[Unit]) -> str:
 
 
 def _change(unit: Unit | Difference) -> str:
-    return printable(f"{unit.layer} {unit.knob}: {_side(unit.a)} -> {_side(unit.b)}")
-
-
-def _side(value: str | None) -> str:
-    if value is None:
-        return "(not set)"
-    text = value if len(value) <= LONGEST else f"{value[:LONGEST]}..."
-    return text or '""'
+    return printable(f"{unit.layer} {unit.knob}: {setting(unit.a)} -> {setting(unit.b)}")
 
 
 def _proofs(bisection: Bisection, paint: Paint) -> Iterator[str]:
@@ -243,14 +244,15 @@ def _together(cause: Cause, trials: Sequence[Trial]) -> str:
     """Return the sentence on units that act together: ``Neither alone: X = A, Y = A. Together = B.``."""
     ends = {unit: _ends((unit,)) for unit in cause.units}
     alone = {unit: t for unit, end in ends.items() for t in trials if _ends(t.swapped) == end}
-    seen = ", ".join(f"{_assigned(unit)} = {_bits(alone[unit])}" for unit in cause.units if unit in alone)
+    seen = ", ".join(f"{assigned(unit)} = {_bits(alone[unit])}" for unit in cause.units if unit in alone)
     word = "Neither alone" if len(cause.units) == 2 else "None alone"
     together = next((_bits(t) for t in trials if _ends(t.swapped) == _ends(cause.units)), "B")
     return f"{word}{': ' * bool(seen)}{seen}. Together = {together}."
 
 
-def _assigned(unit: Unit) -> str:
-    return printable(f"{unit.knob}={_side(unit.b)}" if unit.b is not None else f"{unit.knob} not set")
+def assigned(unit: Unit) -> str:
+    """Return a unit as it is once swapped: ``threads.intra_op=1``; a long value is cut."""
+    return printable(f"{unit.knob}={setting(unit.b)}" if unit.b is not None else f"{unit.knob} not set")
 
 
 def _numbers(cause: Cause) -> str:
@@ -292,7 +294,7 @@ def _table(bisection: Bisection, apart: Apart, paint: Paint) -> Iterator[str]:
         (
             str(t.n),
             _configuration(t.swapped, whole, apart, wholes) + (_clamps(t) if mixed else ""),
-            _outcome(t),
+            str(t.outcome),
             _time(t),
         )
         for t in trials
@@ -300,8 +302,10 @@ def _table(bisection: Bisection, apart: Apart, paint: Paint) -> Iterator[str]:
     head = ("n", "configuration", "outcome", "seconds")
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(3)]
     yield paint(plural(len(trials), "trial"), "title")
-    for row in [head, *rows]:
+    for row, reason in zip([head, *rows], ["", *(trial.reason for trial in trials)], strict=True):
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)) + f"  {row[3]}"
+        if reason:  # below, so that a long one moves no column
+            yield f"    {' ' * widths[0]}{textwrap.shorten(printable(reason), LONGEST_REASON, placeholder=' ...')}"
     startups = [trial.startup for trial in trials if trial.startup and not trial.reused]
     if startups:
         yield f"  of each, {median(startups):.1f} s pass before its first record"
@@ -334,10 +338,6 @@ def _braced(names: list[str]) -> str:
     if len(names) > NAMED:
         names = [*names[: NAMED - 1], f"{len(names) - NAMED + 1} more"]
     return f"{{{', '.join(names)}}}"
-
-
-def _outcome(trial: Trial) -> str:
-    return f"{trial.outcome}: {printable(trial.reason)[:LONGEST]}" if trial.reason else str(trial.outcome)
 
 
 def _time(trial: Trial) -> str:
@@ -389,7 +389,7 @@ def _repeat(bisection: Bisection, label_a: str, label_b: str, paint: Paint) -> I
 
 def _next(bisection: Bisection) -> Iterator[str]:
     if bisection.verdict is BisectVerdict.NOT_REPEATABLE:
-        clamped = bisection.trials and all(trial.clamps for trial in bisection.trials)
+        clamped = any(trial.clamps for trial in bisection.trials)  # then the notes say whether that helps
         yield "next: make the run repeat itself, as the notes say, and record A and B again" + (
             "" if clamped else "; or search with --clamp"
         )

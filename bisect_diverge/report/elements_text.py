@@ -124,7 +124,7 @@ def _parts(found: ElementStatistics) -> Iterator[str]:
         if not found.max_abs:  # nothing else differs
             return
     if found.max_ulp is not None:
-        yield f"at most {found.max_ulp} ULP"
+        yield f"at most {found.max_ulp} ULP{' (across zero)' if found.across_zero else ''}"
     if found.max_abs is not None:
         yield f"|a-b| <= {magnitude(found.max_abs)}"
     if found.max_rel is not None:

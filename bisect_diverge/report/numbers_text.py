@@ -50,7 +50,7 @@ def growth_sentence(growth: Growth) -> str:
     """Return how a difference grows, in one sentence."""
     parts = []
     if growth.loss_first_differs is not None:
-        parts.append(f"the loss differs from step {growth.loss_first_differs} on")
+        parts.append(_loss_sentence(growth, growth.loss_first_differs))
     elif growth.steps and any(step.loss.records for step in growth.steps):
         parts.append("the loss never differs")
     if growth.dies_out:
@@ -61,6 +61,12 @@ def growth_sentence(growth: Growth) -> str:
     if growth.without_values:
         parts.append(f"distances are missing: {growth.without_values}")
     return "; ".join(parts) or "too few steps to tell"
+
+
+def _loss_sentence(growth: Growth, first: int) -> str:
+    """Return from where the loss differs; of one that is equal again in some later step, only where it first does."""
+    again = any(row.step > first and row.loss.records and not row.loss.differing for row in growth.steps)
+    return f"the loss first differs at step {first}" if again else f"the loss differs from step {first} on"
 
 
 def rate_sentence(rate: Rate) -> str:

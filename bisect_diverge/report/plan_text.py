@@ -6,13 +6,18 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bisect_diverge.report.words import Paint, plain, plural, printable
+from bisect_diverge.report.fold import fold
+from bisect_diverge.report.words import Paint, plain, plural, printable, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bisect_diverge.model.address import Address
     from bisect_diverge.model.trial import Unit, Untested
+
+
+START_SECONDS = 3.0
+"""What a process needs to start and to import torch, which a recording does not see."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +55,12 @@ class Plan:
     most_seconds: float | None = None
     """The search ends after this time; None: no limit."""
 
+    @property
+    def expected_seconds(self) -> float:
+        """What a typical search takes, one run after the other: each starts, and runs A's steps up to the last."""
+        share = min(1.0, (self.last_step + 1) / max(self.steps, 1))
+        return (self.typical + self.unrecorded + self.clamped) * (START_SECONDS + self.seconds * share)
+
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON values."""
         return {
@@ -58,6 +69,7 @@ class Plan:
             "units": [u.to_json() | {"swapped_by": way} for u, way in zip(self.units, self.ways, strict=True)],
             "untestable": [row.to_json() for row in self.untestable],
             "trials": {"least": self.least, "typical": self.typical, "most": self.most},
+            "seconds": round(self.expected_seconds, 1),
             "unrecorded": self.unrecorded,
             "clamped": self.clamped,
             "budget": {"trials": self.most_trials, "seconds": self.most_seconds},
@@ -73,14 +85,14 @@ def plan_json(plan: Plan) -> str:
 
 def plan_text(plan: Plan, paint: Paint = plain) -> str:
     """Return a plan as text, without a line end."""
-    return "\n".join(_lines(plan, paint))
+    return fold("\n".join(_lines(plan, paint)))
 
 
 def _lines(plan: Plan, paint: Paint) -> Iterator[str]:
     yield paint(f"{plural(len(plan.units), 'unit')} to move", "title")
     width = max((len(way) for way in plan.ways), default=0)
     for unit, way in zip(plan.units, plan.ways, strict=True):
-        yield printable(f"  {way.ljust(width)}  {unit.layer} {unit.knob}: {_side(unit.a)} -> {_side(unit.b)}")
+        yield printable(f"  {way.ljust(width)}  {unit.layer} {unit.knob}: {setting(unit.a)} -> {setting(unit.b)}")
     if plan.untestable:
         yield paint("not testable here", "title")
         yield from (printable(f"  {row.unit.layer} {row.unit.knob}: {row.reason}") for row in plan.untestable)
@@ -95,13 +107,8 @@ def _lines(plan: Plan, paint: Paint) -> Iterator[str]:
         yield f"and {plan.clamped} runs of A and B with every clamp on, which the trials are compared with"
     if plan.divisible:
         yield "and a search of the same kind among the parts of a guilty unit that has any"
+    yield f"about {plan.expected_seconds:.0f} s in all, if typical and one after the other"
     limits = [plural(plan.most_trials, "run")] if plan.most_trials is not None else []
     limits += [f"{plan.most_seconds:g} s"] if plan.most_seconds is not None else []
     if limits:
         yield f"the budget ends it after {' or '.join(limits)}"
-
-
-def _side(value: str | None) -> str:
-    if value is None:
-        return "(not set)"
-    return value if len(value) <= 60 else f"{value[:60]}..."

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bisect_diverge.model.replay import Part, ReplayVerdict
 from bisect_diverge.report.fold import fold
-from bisect_diverge.report.words import Paint, plain, plural, printable, step
+from bisect_diverge.report.words import Paint, plain, plural, printable, setting, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -125,7 +125,7 @@ def _elements(moved: Moved) -> str:
 def _parts(found: ElementStatistics) -> Iterator[str]:
     yield f"{found.differing} of {plural(found.numel, 'element')}"
     if found.max_ulp is not None:
-        yield f"at most {found.max_ulp} ULP"
+        yield f"at most {found.max_ulp} ULP{' (across zero)' if found.across_zero else ''}"
     yield found.signature
 
 
@@ -154,5 +154,4 @@ def _count(part: Part, number: int) -> str:
 
 
 def _unit(unit: Unit) -> str:
-    a, b = ("(not set)" if value is None else printable(value) or '""' for value in (unit.a, unit.b))
-    return f"{unit.layer} {printable(unit.knob)}: {a} -> {b}"
+    return printable(f"{unit.layer} {unit.knob}: {setting(unit.a)} -> {setting(unit.b)}")

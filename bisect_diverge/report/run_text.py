@@ -92,7 +92,7 @@ def _steps(steps: tuple[StepCounts, ...], limit: int) -> Iterator[str]:
     if not steps:
         return
     yield "  steps"
-    if len(steps) <= limit:
+    if len(steps) <= limit + 1:  # a line that says that one is left out costs the line that it saves
         yield from map(_step, steps)
         return
     last = min(LAST_LISTED, limit // 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,13 @@ Paint = Callable[[str, str], str]
 """Gives a text a look by its role (``bad``, ``good``, ``title``); colour only adds to the words."""
 
 
+LONGEST = 60
+"""Characters of a setting's value that are shown."""
+SHORT_HASH = 12
+"""Characters of a hash that are shown."""
+_HASH = re.compile(r"\b[0-9a-f]{32,}\b")
+
+
 def plain(text: str, _role: str) -> str:
     """Return a text as it is: the look of files and pipes."""
     return text
@@ -21,6 +29,14 @@ def plain(text: str, _role: str) -> str:
 def printable(text: str) -> str:
     """Return a text without anything that a terminal would act on."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def setting(value: str | None) -> str:
+    """Return the value of a setting, short: hashes and what is longer than a report has room for are cut."""
+    if value is None:
+        return "(not set)"
+    value = _HASH.sub(lambda hash_: hash_[0][:SHORT_HASH], value)
+    return (value if len(value) <= LONGEST else f"{value[:LONGEST]}...") or '""'
 
 
 def plural(number: int, word: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_diverge.environment.apply import is_variable
+from bisect_diverge.environment.variables import layer_of
 from bisect_diverge.model.environment import Environment, Layer
 from bisect_diverge.model.trial import Unit, Untested
 
@@ -227,7 +228,8 @@ def _full_names(site: Site, text: str) -> list[str]:
     layer, _, knob = text.partition(".")
     if not found and layer in set(Layer) and is_variable(Layer(layer), knob):
         return [text]
-    return found
+    allowed = None if found else layer_of(text)
+    return found if allowed is None else [f"{allowed}.{text}"]
 
 
 def _units(site: Site, row: Alternative, knob: str) -> tuple[Unit, ...]:

@@ -17,6 +17,10 @@ from bisect_diverge.trial.sources import SECONDS, Sources, State
 
 FOLDER = "source"
 """Folder of a search that holds the checkouts, beside the folders of its trials."""
+LEVELS = 2
+"""Of so many folders above the directory what lies beside it is linked too: scripts read ``../data/train.npy``."""
+MOST_BESIDE = 2000
+"""A folder with more in it is not looked into."""
 _NEVER = frozenset({".git", "__pycache__"})
 """Not linked: the checkout has a repository of its own, and byte code belongs to other files."""
 
@@ -65,12 +69,12 @@ def check_out(sources: Sources, tree: str, state: State, files: Mapping[str, Con
         _link(sources.top, target, others, [path for path in unknown if PurePosixPath(path).suffix in CODE])
 
     try:
-        return _made(sources.scratch, f"{tree} {state.commit}", files, fill)
+        return _made(sources.top, sources.scratch, f"{tree} {state.commit}", files, fill)
     except GitError as error:
         raise CannotBuildError(str(error)) from error
 
 
-def mirror(top: Path, scratch: Path, files: Mapping[str, Content | None]) -> Path:
+def mirror(top: Path, scratch: Path, files: Mapping[str, Content | None], inside: str = ".") -> Path:
     """Return a directory in which some files of another have other contents; the rest is linked.
 
     Code is copied, not linked: Python looks for modules beside the file that a link leads to.
@@ -79,37 +83,72 @@ def mirror(top: Path, scratch: Path, files: Mapping[str, Content | None]) -> Pat
         top: The directory of the user's.
         scratch: Where it is made.
         files: Path below `top` to content; None: there is none.
+        inside: Folder below `top` that a command runs in: no link, from which ``..`` would lead to the user's.
     """
 
     def fill(target: Path) -> None:
         _place(target, files)
+        (target / inside).mkdir(parents=True, exist_ok=True)
         gone = {path for path, content in files.items() if content is None}
-        real = {*gone, *(str(parent) for path in files for parent in PurePosixPath(path).parents)}
+        real = {inside, *gone, *(str(parent) for path in (inside, *files) for parent in PurePosixPath(path).parents)}
         _link(top, target, [entry.name for entry in os.scandir(top)], gone, real, copy=True)
 
-    return _made(scratch, str(top), files, fill)
+    return _made(top, scratch, f"{top} {inside}", files, fill)
 
 
-def _made(scratch: Path, key: str, files: Mapping[str, Content | None], fill: Callable[[Path], None]) -> Path:
+def above(top: Path, place: Path) -> dict[str, str]:
+    """Return the folders above the user's directory to those above the one that takes its place."""
+    pairs = zip(top.parents[:LEVELS], place.parents, strict=False)
+    return {str(old): str(new) for old, new in pairs}
+
+
+def _made(
+    top: Path, scratch: Path, key: str, files: Mapping[str, Content | None], fill: Callable[[Path], None]
+) -> Path:
     rows = [f"{path} {content.value if content else ''}" for path, content in sorted(files.items())]
     name = hashlib.blake2b("\n".join([key, *rows]).encode(errors="surrogateescape"), digest_size=8).hexdigest()
-    place = scratch / name
+    place, inner = scratch / name, Path(*top.parts[1:][-LEVELS:])
     if place.exists():
-        return place
+        return place / inner
     try:
         scratch.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=scratch, prefix="making-", ignore_cleanup_errors=True) as folder:
-            target = Path(folder) / "tree"
-            target.mkdir()
-            fill(target)
+            whole = Path(folder) / "tree"
+            (whole / inner).mkdir(parents=True)
+            fill(whole / inner)
+            _beside(top, whole / inner, scratch)
             try:
-                target.rename(place)
+                whole.rename(place)
             except OSError:
                 if not place.exists():  # else another trial has made it at the same time
                     raise
     except OSError as error:
         raise CannotBuildError(f"the source cannot be laid out in {scratch}: {error.strerror}") from error
-    return place
+    return place / inner
+
+
+def _beside(top: Path, target: Path, scratch: Path) -> None:
+    """Link what lies beside the user's directory, and beside the folder that it lies in.
+
+    A link to that directory leads to the one that takes its place, or it would bring the present source along.
+    """
+    real, held = os.path.realpath(top), os.path.realpath(scratch)
+    origin, place = top, target
+    for _ in top.parents[:LEVELS]:
+        own, origin, place = origin.name, origin.parent, place.parent
+        try:
+            entries = list(os.scandir(origin))
+        except OSError:
+            continue
+        above_all = os.path.realpath(origin)
+        for entry in entries if len(entries) <= MOST_BESIDE else ():
+            name = entry.name
+            leads = os.path.realpath(entry.path) if entry.is_symlink() else f"{above_all.rstrip('/')}/{name}"
+            if f"{leads}/".startswith(f"{real}/"):
+                if name != own:
+                    (place / name).symlink_to(os.path.relpath(target / os.path.relpath(leads, real), place))
+            elif not any(f"{path}/".startswith(f"{leads}/") for path in (real, held)):
+                (place / name).symlink_to(origin / name)
 
 
 def _own_repository(target: Path, state: State, objects: Iterable[str], index: Path) -> None:

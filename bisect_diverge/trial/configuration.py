@@ -14,6 +14,7 @@ from bisect_diverge.record.bootstrap import DIRECTORY, environment_for
 from bisect_diverge.record.settings import Settings, TrialSettings
 from bisect_diverge.trial.command import take_apart
 from bisect_diverge.trial.draft import Draft, Sides, draft_of_a, variables_of_a
+from bisect_diverge.trial.outputs import hidden, made
 from bisect_diverge.trial.relocate import both, relocated
 from bisect_diverge.trial.runner import Launch
 from bisect_diverge.trial.scratch import apart, write_view
@@ -79,7 +80,8 @@ def check(record: RunRecord, *, in_image: bool = False) -> str:
 
 
 def _is_restored(record: RunRecord, program: str) -> bool:
-    return os.path.relpath(Path(record.cwd) / program, record.cwd) in restorable(record)
+    names = {program, os.path.relpath(Path(record.cwd) / program, record.cwd)}
+    return not names.isdisjoint(restorable(record))
 
 
 def recorded_variables(a: RunRecord, b: RunRecord) -> dict[str, str]:
@@ -115,20 +117,7 @@ def _settings(sides: Sides, draft: Draft) -> Settings:
 
 
 def _write_view(sides: Sides, draft: Draft) -> None:
-    remade = _made(sides.a, Written.PREPARED) | _made(sides.b, Written.PREPARED)
+    remade = made(sides.a, Written.PREPARED) | made(sides.b, Written.PREPARED)
     inputs = {"paths": draft.paths, "listings": draft.listings, "expected": draft.expected, "sites": draft.sites}
-    write_view(draft.folder, both(draft.hidden.union(hidden(sides)), draft.roots), both(remade, draft.roots), inputs)
-
-
-def hidden(sides: Sides) -> tuple[str, ...]:
-    """Return the files that a trial must not find: outputs of one of the runs that are no input of the other."""
-    found = set()
-    for mine, other in ((sides.a, sides.b), (sides.b, sides.a)):
-        tokens = [os.path.join(other.cwd, t.rpartition("=")[2]) for t in other.command]  # noqa: PTH118
-        inputs = {os.path.normpath(token) for token in tokens} - other.written.keys()
-        found |= _made(mine, Written.OUTPUT) - inputs
-    return tuple(sorted(found))
-
-
-def _made(record: RunRecord, how: Written) -> set[str]:
-    return {path for path, word in record.written.items() if word == how}
+    roots = draft.above | draft.roots
+    write_view(draft.folder, both(draft.hidden.union(hidden(sides)), roots), both(remade, roots), inputs)

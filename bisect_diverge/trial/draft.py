@@ -33,6 +33,10 @@ class Sides:
     """What starts a command in a container image, with ``{image}`` in it; empty: not known."""
     moving: tuple[str, ...] = ()
     """Setters that the script gives another seed in every process, as replays of A have shown: held at A's."""
+    lent: bool = False
+    """Whether the trial finds what B alone has read though it is hidden or gone: it fails without."""
+    stale: bool = False
+    """Whether trials find what A prepared and what is another file now: A fails where it has to make it again."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,6 +69,8 @@ class Draft:
     """Directory of installed packages to the one that is searched instead of it."""
     roots: dict[str, str] = field(default_factory=dict)
     """Directory of the user's to the one that takes its place (`trial.relocate`)."""
+    above: dict[str, str] = field(default_factory=dict)
+    """Folders above such a directory to those above the other: what lies beside it is linked there."""
     processors: tuple[int, ...] = ()
     """Processors that it may run on; empty: those that we may."""
     prefix: tuple[str, ...] = ()

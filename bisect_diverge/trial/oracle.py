@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ from bisect_diverge.trial.horizon import Horizon, horizon_of, precedes
 from bisect_diverge.trial.inputs import is_input
 from bisect_diverge.trial.journal import Journal
 from bisect_diverge.trial.judge import Judgement, consequences, inert, is_whole, judge
+from bisect_diverge.trial.outputs import is_lendable, lost, made_anew
 from bisect_diverge.trial.packages import CannotBuildError
 from bisect_diverge.trial.parts import parts_of
 from bisect_diverge.trial.runner import Ended, Launch, last_words, run
@@ -80,6 +82,8 @@ class Pair:
     """Asked while a trial runs; True ends it."""
     announce: Callable[[frozenset[Unit]], None] = lambda _: None
     """Called before a trial is started."""
+    observing: Callable[[frozenset[Unit]], None] = lambda _: None
+    """Called before a configuration is run unrecorded."""
     found: Callable[[Sequence[Unit], Sequence[Untested]], None] = lambda _units, _cannot: None
     """Called when more is moved than `units` says, with all that is, and with what cannot be."""
 
@@ -99,6 +103,7 @@ class Trials:
         self._controls: set[frozenset[Unit]] = {frozenset(), frozenset(pair.units.units)}
         self._made_here: set[tuple[frozenset[Unit], int]] = set()
         self._recorded: dict[frozenset[Unit], End] = {}
+        self._lent: set[frozenset[Unit]] = set()
         self.interrupted = False
         """A trial was ended because the search was."""
         self.environments: dict[frozenset[Unit], Environment] = {}
@@ -134,6 +139,8 @@ class Trials:
         trial = self._made(swapped)
         if not swapped and trial.outcome in (Outcome.OTHER, Outcome.B) and self._hold_moving_seeds():
             trial = self._made(swapped)
+        if not swapped and trial.outcome is Outcome.SKIP and self._show_stale():
+            trial = self._made(swapped)
         if trial.outcome is Outcome.SKIP and TEARDOWN in trial.reason:
             trial = self._made(swapped)
         if self._pair.must_run and not swapped and trial.outcome is Outcome.SKIP and not self.interrupted:
@@ -154,6 +161,25 @@ class Trials:
             return False
         self._pair = replace(self._pair, sides=replace(self._pair.sides, moving=found))
         return True
+
+    def _show_stale(self) -> bool:
+        """Let trials find what A prepared and what is another file now; False where there is no such file."""
+        sides = self._pair.sides
+        if self.interrupted or sides.stale or not made_anew(sides.a, sides.b):
+            return False
+        self._pair = replace(self._pair, sides=replace(sides, stale=True))
+        return True
+
+    def prepared_anew(self) -> tuple[str, str]:
+        """Return the names of files that A prepared and that are others now, and what trials do about it."""
+        sides = self._pair.sides
+        names = ", ".join(os.path.relpath(path, sides.a.cwd) for path in made_anew(sides.a, sides.b))
+        does = (
+            "A fails without, so that every trial finds what is there now"
+            if sides.stale
+            else "every trial makes its own"
+        )
+        return names, does
 
     def held_seeds(self) -> tuple[str, ...]:
         """Return the seeds and first states that are held at A's in every trial where they are not swapped."""
@@ -196,7 +222,7 @@ class Trials:
             return self._count
 
     def _launch(self, swapped: frozenset[Unit], folder: Path) -> Launch:
-        started = launch(self._pair.sides, swapped, folder)
+        started = launch(replace(self._pair.sides, lent=swapped in self._lent), swapped, folder)
         return with_clamps(started, self._pair.clamps) if self._pair.clamps else started
 
     def _run(self, started: Launch, folder: Path) -> Ended:
@@ -209,6 +235,18 @@ class Trials:
         return ended
 
     def _made(self, swapped: frozenset[Unit]) -> Trial:
+        """Run a configuration; one that fails with B's values is given what B alone has read, and run once more."""
+        trial = self._tried(swapped)
+        if not swapped or trial.outcome is not Outcome.SKIP or trial.reason == INTERRUPTED or self._pair.b is None:
+            return trial
+        sides = self._pair.sides
+        if swapped not in self._lent and is_lendable(sides):
+            self._lent.add(swapped)
+            trial = self._tried(swapped)
+        gone = lost(sides, trial.reason) if trial.outcome is Outcome.SKIP else ""
+        return replace(trial, reason=f"{trial.reason}; {gone}") if gone else trial
+
+    def _tried(self, swapped: frozenset[Unit]) -> Trial:
         with self._pair.workspace.folder() as folder:
             try:
                 started = self._launch(swapped, folder)
@@ -314,6 +352,7 @@ class Trials:
         recorded = self._recorded.get(swapped, End(reason="the recorded run of it failed"))
         if recorded.reason:
             return Observation(reason=recorded.reason)
+        self._pair.observing(swapped)
         with self._pair.workspace.folder() as folder:
             started = unrecorded(self._launch(swapped, folder), folder, recorded.updates)
             ended = self._run(started, folder)
@@ -351,6 +390,7 @@ class Trials:
             )
         )
         limited._controls |= self._controls
+        limited._lent |= self._lent
         return limited
 
     def clamps(self) -> Sequence[str]:

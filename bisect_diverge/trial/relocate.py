@@ -24,10 +24,11 @@ def relocated(draft: Draft) -> Draft:
         name: _moved(value, draft.roots) if layer_of(name) is not None else value
         for name, value in draft.variables.items()
     }
-    draft.paths = _both(draft.paths, draft.roots)
-    draft.listings = _both(draft.listings, draft.roots)
-    draft.expected |= _both(draft.expected, draft.roots)
-    draft.hidden = both(draft.hidden, draft.roots)
+    everywhere = draft.above | draft.roots
+    draft.paths = _both(draft.paths, everywhere)
+    draft.listings = _both(draft.listings, everywhere)
+    draft.expected |= _both(draft.expected, everywhere)
+    draft.hidden = both(draft.hidden, everywhere)
     return draft
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,11 +19,13 @@ from bisect_diverge.store.reader import Run
 from bisect_diverge.trial.judge import consequences, inert
 from bisect_diverge.trial.oracle import Trials, merged_record
 from bisect_diverge.trial.search import TrialOptions, trials
+from bisect_diverge.trial.units import left_over
 
 if TYPE_CHECKING:
     from bisect_diverge.model.replay import Own
-    from bisect_diverge.model.trial import Unit, Untested
+    from bisect_diverge.model.trial import Unit
     from bisect_diverge.trial.runner import Launch
+    from bisect_diverge.trial.units import Units
 
 FORCING = "forcing"
 """Folder in that of a trial: gets what the process has set."""
@@ -65,9 +67,8 @@ def replay(
     a: Run,
     b: Run | None,
     step: int,
-    swapped: Collection[Unit],
+    moved: Units,
     *,
-    untestable: Collection[Untested] = (),
     options: TrialOptions,
     announce: Callable[[str], None] = lambda _: None,
 ) -> Replay:
@@ -75,10 +76,9 @@ def replay(
 
     Args:
         a: The run whose tensors are used.
-        b: The run whose settings are used; None: `swapped` says all.
+        b: The run whose settings are used; None: `moved` says all.
         step: The step.
-        swapped: What is changed.
-        untestable: What cannot be.
+        moved: What is changed, and what cannot be.
         options: How trials are made.
         announce: Called with what is about to run.
 
@@ -88,7 +88,7 @@ def replay(
     """
     check_step(a, step)
     began = time.monotonic()
-    units = frozenset(swapped)
+    units = frozenset(moved.units)
     with trials(a, b, None, options) as made:
         pair = made.pair
         sides = replace(pair.sides, last_step=step)
@@ -105,15 +105,17 @@ def replay(
                 )
                 environment = changed.run.first.record.environment
     of_a = merged_record(a).environment
+    of_b = environment if b is None else merged_record(b).environment
+    rest = left_over(moved, environment, of_b)
     return Replay(
         step=step,
         owns=owns,
         swapped=tuple(sorted(units, key=str)),
         inert=inert(units, of_a, environment),
-        untestable=tuple(untestable),
+        untestable=rest.untestable,
         consequences=consequences(units, of_a, environment),
         written=sum(len(forced.written) for forced in changed.forced.values()),
-        notes=tuple(_notes(a, step, owns)),
+        notes=(*_notes(a, step, owns), *_still_other([unit for unit in rest.units if unit not in units])),
         seconds=time.monotonic() - began,
     )
 
@@ -143,6 +145,12 @@ def _replaying(launch: Launch, replay: ReplaySettings, capture: Capture, keep_by
     options = replace(settings.options, capture=capture, keep_bytes=keep_bytes, steps=(replay.step, replay.step + 1))
     changed = replace(settings, options=options, trial=replace(settings.trial, replay=replay))
     return replace(launch, environment=launch.environment | {VARIABLE: changed.to_json()})
+
+
+def _still_other(units: Sequence[Unit]) -> list[str]:
+    """Say what B has that no requested input brings about."""
+    names = ", ".join(f"{unit} ({unit.a} -> {unit.b})" for unit in units)
+    return [f"B has other values, which the replay does not: {names}; --set moves them"] if units else []
 
 
 def _again(a: Run, step: int) -> str:

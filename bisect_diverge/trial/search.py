@@ -48,6 +48,8 @@ class TrialOptions:
     """Asked while a trial runs."""
     announce: Callable[[frozenset[Unit]], None] = lambda _: None
     """Called before a trial is started."""
+    observing: Callable[[frozenset[Unit]], None] = lambda _: None
+    """Called before a configuration is run unrecorded."""
     warn: Callable[[str], None] = lambda _: None
     """Gets what the user should know at once, a sentence a time."""
     found: Callable[[Sequence[Unit], Sequence[Untested]], None] = lambda _units, _cannot: None
@@ -155,6 +157,7 @@ def trials(a: Run, b: Run | None, first: Address | None, options: TrialOptions) 
                 must_run=options.must_run,
                 should_stop=options.should_stop,
                 announce=options.announce,
+                observing=options.observing,
                 found=options.found,
             )
         )
@@ -214,6 +217,15 @@ def with_held_seeds(bisection: Bisection, oracle: Trials) -> Bisection:
     if not held:
         return bisection
     note = f"another value in every process, and so held at A's in every trial unless swapped: {', '.join(held)}"
+    return replace(bisection, notes=(*bisection.notes, note))
+
+
+def with_prepared(bisection: Bisection, oracle: Trials) -> Bisection:
+    """Return a bisection that names the files that A made before its first module call and that are others now."""
+    names, does = oracle.prepared_anew()
+    if not names:
+        return bisection
+    note = f"made by A before its first module call, and made again since: {names}; {does}"
     return replace(bisection, notes=(*bisection.notes, note))
 
 

@@ -137,6 +137,20 @@ def restorable(record: RunRecord) -> frozenset[str]:
     return frozenset(n for n, value in rows if original(record.place, value, Path(record.cwd) / n) is not None)
 
 
+def check_given(record: RunRecord, knob: str, value: str) -> None:
+    """Refuse a value of the source that was given by hand and that a trial cannot have.
+
+    Raises:
+        CannotBuildError: if there is no such commit, or no repository to look for it.
+    """
+    if knob not in WHOLE:
+        return
+    if requested(record, "repository") != GIT:
+        raise CannotBuildError(f"there is no commit {value}: the run was recorded outside of a git repository")
+    with opened(record, record) as sources:
+        sources.named(value)
+
+
 def _of_commits(a: RunRecord, b: RunRecord, differing: Sequence[Difference]) -> tuple[Unit | Untested, ...]:
     knob = next(knob for knob in WHOLE if any(difference.knob == knob for difference in differing))
     try:

@@ -7,6 +7,7 @@ leave a note of itself in the user's repository until it is pruned, and its ``HE
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ NONE = "none"
 PLAIN = "100644"
 """Mode of an ordinary file."""
 _GONE = f"0 {'0' * 40}"
+_VALUE = re.compile(r"(?:[0-7]{6} )?[0-9a-f]{40}(?:[0-9a-f]{24})?")
+"""Content of a file: an object of git, after its mode where that is not `PLAIN`."""
 _CLAIMED = (Layer.CONFIGURATION, Layer.DATASET, Layer.FEATURES)
 
 
@@ -93,7 +96,10 @@ class Sources:
         Raises:
             CannotBuildError: if there is no such commit.
         """
-        found = self._told("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}").decode().strip()
+        try:
+            found = self.runner().text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
+        except GitError:
+            raise CannotBuildError(f"there is no commit {commit} in the repository {self.top}") from None
         return State(found[:12], found)
 
     def mixture(self, state: State, files: Mapping[str, str | None]) -> str:
@@ -108,6 +114,9 @@ class Sources:
         wanted = back | self._with_its_script() | dict(files)
         if not wanted:
             return self.tree(state)
+        for path, value in wanted.items():
+            if value is not None and not _VALUE.fullmatch(value):
+                raise CannotBuildError(f"{value} is no content of {path}: give @B, or the name of an object of git")
         lines = [f"{_entry(value)}\t{path}" for path, value in wanted.items()]
         with self._index() as git:
             git.run("read-tree", self.tree(state))

@@ -16,6 +16,7 @@ from bisect_diverge.environment.documents import mixed
 from bisect_diverge.environment.inputs import FILE, LISTING, kept, names_in, present
 from bisect_diverge.record.divert import NOT_OPENED, OPENED
 from bisect_diverge.trial.inputs import HASH, content, keys_of, path_of, rows, split_key, text_of
+from bisect_diverge.trial.outputs import in_a, of_b_alone
 from bisect_diverge.trial.packages import CannotBuildError
 from bisect_diverge.trial.parts import PARTS
 from bisect_diverge.trial.scratch import FILES
@@ -23,7 +24,6 @@ from bisect_diverge.trial.scratch import FILES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bisect_diverge.model.environment import Setting
     from bisect_diverge.model.trial import Unit
     from bisect_diverge.trial.draft import Draft, Sides
 
@@ -38,6 +38,7 @@ def swap(sides: Sides, units: Sequence[Unit], draft: Draft) -> Draft:
         CannotBuildError: if a content is not here any more.
     """
     _as_in_a(sides, draft)
+    draft.paths |= of_b_alone(sides)
     _expect(sides, draft)
     keys: dict[str, list[Unit]] = defaultdict(list)
     for unit in units:
@@ -70,19 +71,13 @@ def _as_in_a(sides: Sides, draft: Draft) -> None:
 
 def _expect(sides: Sides, draft: Draft) -> None:
     """Let a trial tell what it read otherwise than B: files that only one of the runs has read."""
-    of_a, of_b = rows(sides.a, FILE), _in_a(sides, FILE)
+    of_a, of_b = rows(sides.a, FILE), in_a(sides, FILE)
     for path, row in of_b.items():
         if path not in of_a:
             draft.expected[path].append((f"{row.layer}.{row.knob}", NOT_OPENED))
     for path, row in of_a.items():
         if path not in of_b and of_b:
             draft.expected[path].append((f"{row.layer}.{row.knob}", OPENED))
-
-
-def _in_a(sides: Sides, prefix: str) -> dict[str, Setting]:
-    """Return B's rows by the paths that they have where A runs."""
-    by_knob = {row.knob: row for row in rows(sides.b, prefix).values()}
-    return {path_of(sides.a.cwd, knob.removeprefix(prefix)): row for knob, row in by_knob.items()}
 
 
 def _read(sides: Sides, unit: Unit, draft: Draft) -> None:
@@ -118,9 +113,14 @@ def _list(sides: Sides, unit: Unit, draft: Draft) -> None:
     draft.listings[folder] = list(names)
     draft.expected[folder].append((str(unit), NOT_OPENED))
     of_a = rows(sides.a, FILE)
-    for path, row in _in_a(sides, FILE).items():
+    for path, row in in_a(sides, FILE).items():
         place = kept(sides.b.place, row.value)
-        if path.startswith(f"{folder}/") and path not in of_a and place is not None and present(path, row.value) != row.value:
+        if (
+            path.startswith(f"{folder}/")
+            and path not in of_a
+            and place is not None
+            and present(path, row.value) != row.value
+        ):
             draft.paths[path] = str(place)
 
 

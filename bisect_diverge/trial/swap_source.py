@@ -14,7 +14,8 @@ from bisect_diverge.environment import source
 from bisect_diverge.environment.inputs import FILE, present
 from bisect_diverge.environment.originals import original
 from bisect_diverge.model.environment import Layer
-from bisect_diverge.trial.checkout import FOLDER, Content, check_out, mirror
+from bisect_diverge.trial.checkout import FOLDER, Content, above, check_out, mirror
+from bisect_diverge.trial.inputs import path_of
 from bisect_diverge.trial.interpreters import interpreter_at
 from bisect_diverge.trial.packages import CannotBuildError
 from bisect_diverge.trial.parts import PARTS
@@ -61,7 +62,7 @@ def _differ(sides: Sides) -> bool:
     if program(sides.a) != program(sides.b):
         lone = {key for key in of_a.keys() ^ of_b.keys() if key[0] is Layer.SOURCE and key[1].startswith(FILE)}
         theirs = {key[1].removeprefix(FILE): of_b[key] for key in lone & of_b.keys()}
-        if all(present(f"{sides.a.cwd}/{name}") == value for name, value in theirs.items()):
+        if all(present(path_of(sides.a.cwd, name)) == value for name, value in theirs.items()):
             of_a, of_b = ({k: v for k, v in rows.items() if k not in lone} for rows in (of_a, of_b))
     return of_a != of_b
 
@@ -74,12 +75,12 @@ def _commit_moved(a: RunRecord) -> bool:
 
 
 def _features_moved(a: RunRecord) -> bool:
-    return any(present(f"{a.cwd}/{name}") != value for name, value in file_rows(a, Layer.FEATURES).items())
+    return any(present(path_of(a.cwd, name)) != value for name, value in file_rows(a, Layer.FEATURES).items())
 
 
 def _files_moved(a: RunRecord) -> bool:
     rows = file_rows(a, Layer.SOURCE)
-    return any(present(f"{a.cwd}/{name}") != value for name, value in rows.items()) or _features_moved(a)
+    return any(present(path_of(a.cwd, name)) != value for name, value in rows.items()) or _features_moved(a)
 
 
 def _with_commit(sides: Sides, units: Sequence[Unit], draft: Draft, scratch: Path) -> Draft:
@@ -94,7 +95,7 @@ def _with_commit(sides: Sides, units: Sequence[Unit], draft: Draft, scratch: Pat
     tree = sources.mixture(state, blobs | of_tree)
     place = check_out(sources, tree, state, others)
     inside = sources.path_of(".")
-    draft.roots = _roots(sources.top, place, sides.a.cwd, inside)
+    draft.roots, draft.above = _roots(sources.top, place, sides.a.cwd, inside), above(sources.top, place)
     draft.cwd = os.path.normpath(place / inside)
     draft.search_path += _edited(draft.python, sources.top, place)
     return draft
@@ -150,7 +151,7 @@ def _feature_files(sides: Sides, swapped: set[str]) -> dict[str, Content | None]
     of_a, of_b = file_rows(sides.a, Layer.FEATURES), file_rows(sides.b, Layer.FEATURES)
     found: dict[str, Content | None] = {}
     for name in {*of_a, *of_b}:
-        if of_a.get(name) == of_b.get(name) == present(f"{sides.a.cwd}/{name}"):
+        if of_a.get(name) == of_b.get(name) == present(path_of(sides.a.cwd, name)):
             continue
         record, value = (sides.b, of_b.get(name)) if name in swapped else (sides.a, of_a.get(name))
         if value is not None:  # a file that one of the runs did not declare is left as it is
@@ -172,10 +173,15 @@ def _with_files(sides: Sides, units: Sequence[Unit], draft: Draft, scratch: Path
         record, value = (b, of_b.get(name)) if theirs else (a, of_a.get(name))
         found[name] = None if value is None else Content(value, content_of(record, name, value))
     found |= _feature_files(sides, {unit.knob.removeprefix(FILE) for unit in units if unit.layer is Layer.FEATURES})
-    top = Path(os.path.realpath(a.cwd))
-    place = mirror(top, scratch, found)
-    draft.roots = _roots(top, place, a.cwd, "")
-    draft.cwd = str(place)
+    cwd = os.path.realpath(a.cwd)
+    paths = {path_of(cwd, name): content for name, content in found.items()}
+    top = Path(os.path.commonpath([cwd, *map(os.path.dirname, paths)]))
+    if top == Path("/"):
+        raise CannotBuildError(f"the source lies elsewhere than {cwd}, and there is no folder but / with both in it")
+    inside = os.path.relpath(cwd, top)
+    place = mirror(top, scratch, {os.path.relpath(path, top): content for path, content in paths.items()}, inside)
+    draft.roots, draft.above = _roots(top, place, a.cwd, inside), above(top, place)
+    draft.cwd = os.path.normpath(place / inside)
     return draft
 
 

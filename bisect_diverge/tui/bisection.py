@@ -45,6 +45,14 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class Unrecorded:
+    """A or B runs without being recorded, which is no trial."""
+
+    of: str
+    """``A`` or ``B``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """A trial was judged."""
 
@@ -82,7 +90,7 @@ class Ended:
     """What it said beside its progress."""
 
 
-Event = Planned | Started | Finished | Output | Note | Result | Ended
+Event = Planned | Started | Unrecorded | Finished | Output | Note | Result | Ended
 
 
 class Search(Protocol):
@@ -127,6 +135,7 @@ def _planned(found: Mapping[str, Any]) -> Event:
 _EVENTS: dict[str, Callable[[Mapping[str, Any]], Event]] = {
     "plan": _planned,
     "started": lambda found: Started(_units(found["swapped"])),
+    "unrecorded": lambda found: Unrecorded(str(found["of"])),
     "finished": lambda found: Finished(_trial(found["trial"])),
     "output": lambda found: Output(str(found["line"])),
     "note": lambda found: Note(str(found["text"])),

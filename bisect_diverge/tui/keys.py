@@ -68,7 +68,7 @@ WALK = (
         ("b",),
         "b",
         "bisect",
-        "search the cause in the environment: runs trials, on a screen of its own",
+        "search the cause in the environment; asks first, since it runs trials",
         "cause",
     ),
     Key(_TAKE, ("y",), "y", "copy_address", "copy the address"),

@@ -9,7 +9,7 @@ from bisect_diverge.model.address import Address
 from bisect_diverge.model.trial import Bisection, BisectVerdict, Outcome, Role, Trial, Unit, Untested
 from bisect_diverge.report.bisection_text import bisection_text
 from bisect_diverge.tui import words
-from bisect_diverge.tui.bisection import Ended, Event, Finished, Note, Output, Planned, Result, Started
+from bisect_diverge.tui.bisection import Ended, Event, Finished, Note, Output, Planned, Result, Started, Unrecorded
 
 _KEPT = 200
 """Lines of output that are kept."""
@@ -51,6 +51,8 @@ class Searching:
     trials: list[Trial] = field(default_factory=list)
     running: list[tuple[Unit, ...]] = field(default_factory=list)
     """What each running trial moves, the latest last."""
+    unrecorded: str = ""
+    """Which run is made without being recorded, ``A`` or ``B``; empty: none."""
     output: list[str] = field(default_factory=list)
     """The end of what the latest running trial has printed."""
     remarks: list[str] = field(default_factory=list)
@@ -63,6 +65,8 @@ class Searching:
 
     def take(self, event: Event) -> None:
         """Change with an event."""
+        if not isinstance(event, Output | Note):  # whatever comes next, that run is over
+            self.unrecorded = event.of if isinstance(event, Unrecorded) else ""
         match event:
             case Planned():
                 self.units, self.untestable = event.units, event.untestable
@@ -147,7 +151,8 @@ class Searching:
             return [line for line in text.split("\n") if line.strip()]
         if self.over:
             return [words.plain(line) for line in self.message.split("\n")] if self.message else [self._ended()]
-        return [*(list(self._sentences()) or ["nothing proved yet"]), *self.remarks]
+        check = [f"running {self.unrecorded} unrecorded: does recording change it?"] if self.unrecorded else []
+        return [*check, *(list(self._sentences()) or ["nothing proved yet"]), *self.remarks]
 
     def _ended(self) -> str:
         return f"the search ended with status {self.status} and no result"

@@ -69,3 +69,21 @@ def test_exit_status(verdict, outcomes, finished, status):
     trials += [Trial(n=2, base="a", swapped=(unit,), outcome=outcome) for outcome in outcomes]
     found = Bisection(verdict=BisectVerdict(verdict), trials=tuple(trials), finished=finished)
     assert _status(found) == status
+
+
+def test_unrecorded_runs_are_announced(capfd):
+    """They are no trials and have no line of their own."""
+    unit = Unit(layer=Layer.HARDWARE, knob="threads.intra_op", a="2", b="1")
+    Progress().observing(frozenset())
+    assert capfd.readouterr().err == "bd: running A unrecorded, to see whether recording changes it ...\n"
+    JsonProgress().observing(frozenset({unit}))
+    assert json.loads(capfd.readouterr().err) == {"event": "unrecorded", "of": "B"}
+
+
+def test_two_values_of_one_knob_have_different_lines(capfd):
+    """Where knobs are varied the value tells one trial from the next."""
+    progress = Progress()
+    progress.values = True
+    unit = Unit(layer=Layer.HARDWARE, knob="threads.intra_op", a="2", b="1")
+    progress.on_trial(Trial(n=1, base="a", swapped=(unit,), outcome=Outcome.A, seconds=1))
+    assert "A + {threads.intra_op=1}" in capfd.readouterr().err

@@ -98,6 +98,11 @@ def test_what_is_no_run_is_refused(folder, command):
     assert "no such run" in trouble(folder, command, "nothing", *second)
 
 
+def test_a_commit_that_is_not_there_is_refused(folder):
+    """Before anything runs: it is no trial that could not run."""
+    assert "there is no commit garbage" in trouble(folder, "trial", "a", "--set", "source.commit=garbage")
+
+
 def test_another_program_is_a_difference_like_others(folder):
     """Runs of two scripts can be compared where they share records: the program is the cause."""
     done = bd("bisect", UNWATCHED, "a", "c", cwd=folder)

@@ -88,10 +88,11 @@ def test_one_number_is_listed_with_its_value(runs: Path, tmp_path: Path):
     [(("modle",), "did you mean model"), (("xyzzy",), "--match"), (("--step", "99"), "last step with records is 2")],
 )
 def test_nothing_found_says_what_to_try(runs: Path, arguments: tuple[str, ...], hint: str):
-    """The result stays a result; what to try goes to stderr."""
+    """A name that stands for nothing is trouble with the input."""
     result = bd(runs, "a", *arguments)
 
-    assert (result.returncode, result.stdout) == (0, "no record matches\n")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "no record matches" in result.stderr
     assert hint in result.stderr
 
 

@@ -46,3 +46,14 @@ def test_copies_are_kept_but_no_credentials(tmp_path, monkeypatch, body, is_kept
     assert original(str(run), value, tmp_path / "train.py") is not None
     write(tmp_path, train="Y = 2\n")
     assert (original(str(run), value, tmp_path / "train.py") is not None) is is_kept
+
+
+def test_a_script_outside_of_the_working_directory_is_named_by_its_path(tmp_path, monkeypatch):
+    """With the modules beside it; a script that was given by its whole path keeps that."""
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    write(tmp_path, code__train="import net\n", code__net="")
+    (tmp_path / "here").mkdir()
+    for word, folder in (("../code/train.py", "../code"), (f"{tmp_path}/code/train.py", f"{tmp_path}/code")):
+        settings, _ = read_outside(tmp_path / "here", ("python", word))
+        names = [row.knob for row in settings if row.knob.startswith("file:")]
+        assert names == [f"file:{folder}/train.py", f"file:{folder}/net.py"]

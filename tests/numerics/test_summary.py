@@ -122,3 +122,17 @@ def test_a_nan_in_one_tensor_only(dtype: str):
     assert lone_nan(a, b, dtype) == ("b", (1, 2))
     assert lone_nan(b, a, dtype) == ("a", (1, 2))
     assert lone_nan(np.zeros(3, "<i4"), np.ones(3, "<i4"), "int32") is None
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "across"),
+    [
+        ([1e-9, 2.0], [-1e-9, 4.0], True),
+        ([1.0, 2.0], [1.0, 4.0], False),
+        ([0.0], [-0.0], False),
+        ([math.nan], [1.0], False),
+    ],
+)
+def test_the_largest_distance_may_lead_across_zero(a, b, across):
+    """Such a distance counts nearly all numbers that there are, and says nothing of how far the two are apart."""
+    assert gap(np.array(a, np.float32), np.array(b, np.float32), "float32").across_zero is across

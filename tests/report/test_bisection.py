@@ -27,6 +27,7 @@ from bisect_diverge.model.trial import (
 from bisect_diverge.report.bisection_commands import fix_command, trial_command
 from bisect_diverge.report.bisection_json import bisection_json
 from bisect_diverge.report.bisection_text import bisection_text, trial_line
+from bisect_diverge.report.fold import fold
 
 GOLDENS = Path(__file__).parent.parent / "golden" / "bisection"
 
@@ -191,6 +192,7 @@ def test_a_clamped_trial_says_so() -> None:
     result = CASES["not_repeatable"]()
     text = bisection_text(replace(result, trials=(*result.trials, trial)), "a", "b")
     assert "A (clamped: one thread)" in text
+    assert "or search with --clamp" not in text, "the notes say what clamps did"
 
 
 def test_trial_command() -> None:
@@ -225,3 +227,15 @@ def test_no_fix_that_was_not_shown() -> None:
 
     assert "to make B like A\n  pip install numpy==2.3.5" in bisection_text(shown, "a", "b")
     assert "to make B like A" not in bisection_text(replace(silent, causes=(replace(cause, proof=()),)), "a", "b")
+
+
+def test_the_reason_of_a_skipped_trial_stands_below_it() -> None:
+    """In whole words, and no column is wider for it."""
+    reason = "the recorded command ended with status 1: " + "ModuleNotFoundError " * 40
+    trial = Trial(n=1, base="a", swapped=(), outcome=Outcome.SKIP, reason=reason, seconds=2)
+    found = Bisection(verdict=BisectVerdict.INCONCLUSIVE, trials=(trial,))
+    lines = fold(bisection_text(found, "runs/a", "runs/b")).splitlines()
+    at = lines.index("  1  A              skip     2.0")
+    assert lines[at + 1].startswith("     the recorded command ended with status 1: ModuleNotFoundError")
+    assert all(line.split()[-1] in ("ModuleNotFoundError", "...") for line in lines[at + 1 : at + 5])
+    assert max(map(len, lines)) <= 80

@@ -86,6 +86,24 @@ def test_verdicts():
     assert "(inert: no resolved value moved)" in replay_text(replace(REPLAY, inert=(THREADS,)))
 
 
+def test_long_values_are_cut():
+    """A value as long as a configuration file takes no page."""
+    long = Unit(layer=Layer.CONFIGURATION, knob="LONG", a="x" * 2000, b=None)
+    text = replay_text(replace(REPLAY, swapped=(long,)))
+    assert f"{'x' * 40}..." in text.replace("\n", "").replace(" ", "")
+    assert text.count("x" * 30) < 4
+
+
+def test_a_distance_across_zero_says_so():
+    """Its number alone would look like a large difference."""
+    assert STATISTICS.to_json().get("across_zero") is None
+    statistics = replace(STATISTICS, max_ulp=1671430144, across_zero=True)
+    moved = replace(OWNS[1].moved[0], statistics=statistics)
+    text = replay_text(replace(REPLAY, owns=(replace(OWNS[1], moved=(moved,)),)))
+    assert "at most 1671430144 ULP (across zero)" in " ".join(text.split())
+    assert statistics.to_json()["across_zero"] is True
+
+
 def test_json():
     """Everything is in it, once."""
     found = json.loads(replay_json(REPLAY))

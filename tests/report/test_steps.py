@@ -38,3 +38,14 @@ def test_a_guilty_commit():
     for text in ("\n".join(lines), bisection_markdown(result, "a", "b")):
         assert "bd trial a --set source.commit=c3 --set configuration.FLAG=@B --b b" in text
         assert "source.commit=@B" not in text
+
+
+def test_a_guilty_file():
+    """Of its contents so much is shown as tells them apart; the rest of a hash is in the JSON."""
+    file = Unit(layer=Layer.SOURCE, knob="file:net.py", a=f"xxh3:{'12' * 16}", b=f"100755 {'ab' * 20}")
+
+    def bits(swapped, *, repeat=0):
+        return Trial(n=0, base="a", swapped=tuple(swapped), outcome=Outcome.B if swapped else Outcome.A)
+
+    verdict = bisection_text(bisect((file,), bits), "a", "b").splitlines()[0]
+    assert verdict == "cause: source file:net.py: xxh3:121212121212 -> 100755 abababababab"

@@ -20,6 +20,7 @@ from bisect_diverge.trial.configuration import check, launch
 from bisect_diverge.trial.draft import Sides
 from bisect_diverge.trial.packages import CannotBuildError
 from bisect_diverge.trial.parts import parts_of
+from bisect_diverge.trial.source_units import check_given
 from bisect_diverge.trial.units import units_of
 from tests.helpers.repositories import CONFIGURATION, commit, everything, git, write
 
@@ -99,6 +100,30 @@ def test_files_are_named_from_the_folder_in_which_the_run_was_recorded(project, 
     (unit,) = units_of(one, other).units
     assert [part.knob for part in parts_of(one, other, unit)] == ["file:../net.py", "file:more.py", "file:train.py"]
     assert changed_files(one) == ""
+
+
+def test_values_given_by_hand_that_are_nothing(project, tmp_path):
+    """A commit that is not there, and a content that is none, are named."""
+    _, a, b, _ = project
+    for knob, value, said in (
+        ("commit", "dead", "no commit dead"),
+        ("file:net.py", "foo", "foo is no content of net."),
+    ):
+        with pytest.raises(CannotBuildError, match=said):
+            launched(a, b, (Unit(layer=Layer.SOURCE, knob=knob, a=None, b=value),), tmp_path)
+
+
+def test_what_lies_beside_the_repository_is_found_there(project, tmp_path):
+    """``../data`` leads to the user's; a link to the repository leads to the checkout, not to the present source."""
+    folder, a, b, _ = project
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "x.txt").write_text("data")
+    (tmp_path / "link").symlink_to(folder)
+    (tmp_path / "inner").symlink_to(folder / "data")
+    started, _ = launched(a, b, (), tmp_path)
+    assert contents(started.cwd, "../beside/x.txt", "../link/net.py", f"../{folder.name}/net.py") == ["data", NET, NET]
+    assert contents(started.cwd, "../inner/set.bin", f"../../{tmp_path.name}/beside/x.txt") == ["ignored", "data"]
+    assert not Path(started.cwd, "../search").exists(), "no way round to the checkouts themselves"
 
 
 def test_the_way_back_has_the_same_steps(project):
@@ -359,3 +384,37 @@ def test_a_file_that_was_not_kept_says_so(tmp_path):
     unit = Unit(layer=Layer.SOURCE, knob="file:train.py", a="x", b="y")
     with pytest.raises(CannotBuildError, match=r"train\.py was not kept"):
         launched(b, a, (unit,), tmp_path)
+
+
+@pytest.mark.parametrize("is_absolute", [False, True])
+def test_a_script_outside_of_the_working_directory_is_swapped_by_content(tmp_path, monkeypatch, is_absolute):
+    """The directory of a trial has both folders, and the user's stay as they are."""
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    folder = tmp_path / "project"
+    command = (sys.executable, str(folder / "code" / "train.py") if is_absolute else "../code/train.py")
+    (folder / "here").mkdir(parents=True)
+    write(folder, code__train="import net\n", code__net="A\n", here__data="rows\n")
+    a = recorded(folder / "here", tmp_path / "runs" / "a", command=command)
+    write(folder, code__net="B\n")
+    b = recorded(folder / "here", tmp_path / "runs" / "b", command=command)
+    (unit,) = units_of(a, b).units
+    for units, text in (((), "A\n"), ((unit,), "B\n")):
+        started, _ = launched(a, b, units, tmp_path)
+        script = Path(started.cwd, started.command[1])
+        assert tmp_path / "search" in script.resolve().parents
+        assert contents(started.cwd, "../code/net.py", "data.py") == [text, "rows\n"]
+    assert contents(folder, "code/net.py") == ["B\n"]
+    (folder / "code" / "train.py").unlink()
+    assert check(a) == ""
+
+
+def test_a_commit_that_is_given_by_hand_must_be_there(project, tmp_path):
+    """Told before anything runs; outside of a repository there is none at all."""
+    _, a, _, middle = project
+    check_given(a, "commit", middle)
+    check_given(a, "file:net.py", "anything")
+    with pytest.raises(CannotBuildError, match="there is no commit garbage in the repository"):
+        check_given(a, "commit", "garbage")
+    bare = a.with_(environment=Environment())
+    with pytest.raises(CannotBuildError, match="recorded outside of a git repository"):
+        check_given(bare, "commit", "garbage")

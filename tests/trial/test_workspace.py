@@ -71,9 +71,10 @@ def test_what_somebody_holds_or_owns_stays(place):
         directory(place, "bd-abcdefgk", mode=0o1755),
     ]
     gone = [directory(place, "bd-abcdefgl"), directory(place, "bd-abcdefgm", "1/run", "2/files", "3")]
+    gone.append(directory(place, "bd-abcdefgn", "1/run", "source/objects"))
     aged(live.path)
     sweep(place)
-    assert [path.exists() for path in gone] == [False, False]
+    assert [path.exists() for path in gone] == [False] * 3
     assert all(path.exists() for path in (*kept, young, live.path))
     live.remove()
     assert not live.path.exists()

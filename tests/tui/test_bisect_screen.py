@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from bisect_diverge.tui import keys
-from bisect_diverge.tui.bisection import Event, Finished, Note, Started
+from bisect_diverge.tui.bisection import Event, Finished, Note, Started, Unrecorded, event_of
 from bisect_diverge.tui.screens.bisect import BisectScreen
+from bisect_diverge.tui.searching import Searching
 from tests.tui.fake import FakeComparison
 from tests.tui.fake_search import (
     DONE,
@@ -196,6 +197,9 @@ async def test_walk_opens_it_and_goes_on_behind_it() -> None:
     async with walking(FakeComparison(400), (100, 30)) as pilot:
         pilot.app.search = lambda command: commands.append(command) or search  # type: ignore[attr-defined]
         await press(pilot, "b")
+        assert commands == []
+        assert any("b again" in remark for remark in remarks(pilot))
+        await press(pilot, "b")
         await settle(pilot)
         assert isinstance(pilot.app.screen, BisectScreen)
         assert commands == [("bisect", "runs/base", "runs/t16")]
@@ -280,3 +284,14 @@ async def test_every_key_leaves_a_screen_that_works(key: str) -> None:
             await press(pilot, "escape")
         await press(pilot, "g", "j")
         assert bisect_screen(pilot).trials.cursor_row == 1 or bisect_screen(pilot).units.cursor_row == 1
+
+
+def test_an_unrecorded_run_is_shown_while_it_lasts() -> None:
+    """It is no trial, so only this says why nothing else happens."""
+    event = event_of(json.dumps({"event": "unrecorded", "of": "B"}))
+    assert event == Unrecorded("B")
+    state = Searching()
+    state.take(event)
+    assert state.verdict("a", "b")[0] == "running B unrecorded: does recording change it?"
+    state.take(Started(()))
+    assert state.verdict("a", "b")[0] == "nothing proved yet"

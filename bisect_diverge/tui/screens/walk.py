@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+
 from textual import events, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -26,6 +29,10 @@ from bisect_diverge.tui.widgets.verdict_bar import VerdictBar
 
 _ONLY_DIFFERING = ("only what differs and its inputs (d)", "differing only (d)", "≠ (d)")
 """What the title says of folded stretches, in ever fewer words."""
+
+
+ASK_SECONDS = 8
+"""So long a second press of a key that starts trials is waited for."""
 
 
 class WalkScreen(Finding, Taking):
@@ -54,6 +61,7 @@ class WalkScreen(Finding, Taking):
         self.pane = Pane(comparison, self.records, reader)
         self.steps = StepBar(comparison)
         self.prompt = Prompt()
+        self._asked = -math.inf
 
     def compose(self) -> ComposeResult:
         """Yield the parts from top to bottom."""
@@ -175,7 +183,14 @@ class WalkScreen(Finding, Taking):
             self.clear_search()
 
     def action_bisect(self) -> None:
-        """Search the cause of the divergence."""
+        """Search the cause of the divergence; the key asks at first, since trials run the user's command."""
+        now = time.monotonic()
+        if now > self._asked + ASK_SECONDS:
+            self._asked = now
+            text = "b again: runs A's command some times over (bd bisect A B --plan says how often)"
+            self.notify(text, timeout=ASK_SECONDS, markup=False)
+            return
+        self._asked = -math.inf
         self.app.open_bisection()  # type: ignore[attr-defined]
 
     def action_help(self) -> None:
