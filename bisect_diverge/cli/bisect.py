@@ -201,6 +201,7 @@ def _search(
         with_prepared,
         with_what_moved,
     )
+    from bisect_diverge.trial.unseeded import with_unseeded
 
     if first is None:
         return Bisection(verdict=BisectVerdict.NO_DIFFERENCE)
@@ -228,7 +229,7 @@ def _search(
             bisection = _bisect(oracle, first, began, options, progress)
         else:
             bisection = _clamped(oracle, began, options, progress)
-    bisection = with_prepared(with_held_seeds(bisection, oracle), oracle)
+    bisection = with_prepared(with_held_seeds(with_unseeded(bisection), oracle), oracle)
     return with_changes(with_what_moved(bisection), a)
 
 

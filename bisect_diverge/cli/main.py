@@ -132,7 +132,8 @@ def _status() -> int:
     except click.exceptions.Abort:
         status = 130
     except BisectDivergeError as error:
-        click.echo(f"bd: {error}", err=True)
+        # A name out of a damaged file need not be text that can be written.
+        click.echo(f"bd: {error}".encode("utf-8", "backslashreplace").decode(), err=True)
         status = error.exit_code
     return status if isinstance(status, int) else 0
 

@@ -32,13 +32,15 @@ def swap(sides: Sides, units: Sequence[Unit], draft: Draft) -> Draft:
     values = _held(sides)
     for unit in units:
         setter, call, number = unit.knob.partition(CALL)
-        if not call:
+        if setter.startswith(INITIAL):
+            values[setter] = (sides.b, [unit.b])
+        elif not call:
             values[setter] = (sides.b, _calls(unit.b, len(values.get(setter, (sides.a, ()))[1])))
-            continue
-        _, texts = values.get(setter, (sides.a, ()))
-        longer = [*texts, *[None] * (int(number) - len(texts))]
-        longer[int(number) - 1] = unit.b if unit.b is None else _told(sides.b, unit.b)
-        values[setter] = (sides.a, longer)
+        else:
+            _, texts = values.get(setter, (sides.a, ()))
+            longer = [*texts, *[None] * (int(number) - len(texts))]
+            longer[int(number) - 1] = unit.b if unit.b is None else _told(sides.b, unit.b)
+            values[setter] = (sides.a, longer)
     for knob, (record, texts) in values.items():
         if knob.startswith(INITIAL):
             draft.pins[f"seeds.{knob}"] = _state(record, texts[0] or "")
@@ -102,7 +104,7 @@ def moved(a: RunRecord, now: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(k for k, v in seeds_of(a).items() if calls_in(v) and k in now and calls_in(now[k]) != calls_in(v))
 
 
-def stands_alone(a: RunRecord, b: RunRecord, difference: Difference) -> bool:
+def stands_alone(difference: Difference | Unit) -> bool:
     """Whether two runs differ in seeds that no input of theirs decides: a unit, whatever else differs."""
     if difference.a is None or difference.b is None or not is_seed(difference.knob):
         return False

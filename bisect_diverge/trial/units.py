@@ -72,7 +72,7 @@ def units_of(a: RunRecord, b: RunRecord, image_cmd: str = "") -> Units:
         if _is_explained(difference, found, a, b, launched=launched) or _moves_along(difference, images, a, b):
             continue
         is_setter = difference.layer is Layer.SEEDS and not is_variable(*key)
-        if is_setter and swap_seed.stands_alone(a, b, difference):
+        if is_setter and swap_seed.stands_alone(difference):
             is_setter = False
         if key not in requested or is_setter or inputs.is_waiting(difference):  # what is read is the script's doing
             resolved.append(difference)

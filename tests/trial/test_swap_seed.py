@@ -1,9 +1,12 @@
 """Seeds of two recorded runs: what is held, what is swapped, and what is not known well enough for either."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+from bisect_diverge.environment.hashing import hash_bytes
+from bisect_diverge.environment.inputs import Keeper
 from bisect_diverge.environment.seeds import is_told
 from bisect_diverge.model.environment import Environment, Layer, Setting
 from bisect_diverge.model.run import RunRecord
@@ -15,10 +18,11 @@ GENERATOR = "numpy.random.default_rng"
 UNKNOWN = "5, Generator, fresh entropy (3 calls)"
 
 
-def recorded(folder, value):
+def recorded(folder, value, knob=GENERATOR):
     """Return the record of a run whose generator was made with some seeds."""
-    row = Setting(layer=Layer.SEEDS, knob=GENERATOR, value=value, resolved=False)
-    return RunRecord(command=("python", "train.py"), cwd=str(folder), environment=Environment(settings=(row,)))
+    row = Setting(layer=Layer.SEEDS, knob=knob, value=value, resolved=False)
+    environment = Environment(settings=(row,))
+    return RunRecord(command=("python", "train.py"), cwd=str(folder), environment=environment, place=str(folder))
 
 
 @pytest.mark.parametrize(
@@ -59,3 +63,18 @@ def test_fresh_entropy_that_is_not_known_is_not_held(tmp_path):
     sides = Sides(a=recorded(tmp_path, UNKNOWN), b=recorded(tmp_path, UNKNOWN), last_step=1)
     assert held_in(sides.a) == ()
     assert f"seeds.{GENERATOR}" not in swap(sides, [], draft_of_a(sides, tmp_path)).pins
+
+
+def test_first_states_are_held_and_swapped(tmp_path):
+    """The pin of an unseeded generator is the file in which a run kept its first state, A's or B's."""
+    knob = "initial-state.python"
+    runs = {}
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        Keeper(tmp_path / name).text(name.encode(), hash_bytes(name.encode()))
+        runs[name] = recorded(tmp_path / name, hash_bytes(name.encode()), knob)
+    sides = Sides(a=runs["a"], b=runs["b"], last_step=1)
+    unit = Unit(layer=Layer.SEEDS, knob=knob, a=hash_bytes(b"a"), b=hash_bytes(b"b"))
+    for units, content in (([], "a"), ([unit], "b")):
+        pins = swap(sides, units, draft_of_a(sides, tmp_path)).pins
+        assert Path(pins[f"seeds.{knob}"]).read_text() == content

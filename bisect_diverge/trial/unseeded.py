@@ -1,0 +1,60 @@
+"""What to answer where two runs differ in nothing but what every process begins with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bisect_diverge.environment.seeds import FAMILIES, FRESH, INITIAL
+from bisect_diverge.model.environment import Layer
+from bisect_diverge.model.trial import BisectVerdict, Outcome
+from bisect_diverge.trial.swap_seed import CALL, stands_alone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bisect_diverge.model.trial import Bisection, Unit
+
+
+def with_unseeded(bisection: Bisection) -> Bisection:
+    """Return a bisection that blames no setting where the runs differ only in seeds that nobody gave.
+
+    Swapping A's first states against B's is proof of where the difference comes from, and it is kept, as a note. But
+    nothing of B's environment did it: A recorded once more differs from A as well, so A is what does not repeat itself.
+    """
+    units = [unit for cause in bisection.causes for unit in cause.units]
+    if bisection.verdict is not BisectVerdict.CAUSE or not units or not all(map(_moves_by_itself, units)):
+        return bisection
+    return replace(
+        bisection,
+        verdict=BisectVerdict.NOT_REPEATABLE,
+        causes=(),
+        notes=(*map(_said, units), *_proof(bisection, units), *bisection.notes),
+    )
+
+
+def _moves_by_itself(unit: Unit) -> bool:
+    return unit.layer is Layer.SEEDS and stands_alone(unit)
+
+
+def _said(unit: Unit) -> str:
+    if unit.knob.startswith(INITIAL):
+        family = unit.knob.removeprefix(INITIAL)
+        setter = FAMILIES[family][0]
+        return f"the script draws from the generator of {family} and never seeds it: call {setter} with a fixed seed"
+    setter = unit.knob.partition(CALL)[0]
+    how = "lets the system choose the seed" if str(unit.a).startswith(FRESH) else "takes the seed from time or process"
+    return f"the script {how} in {setter} ({unit.a}, {unit.b}): give it a fixed one"
+
+
+def _proof(bisection: Bisection, units: list[Unit]) -> Iterator[str]:
+    """Yield the sentence that names the trials in which A's and B's values were held."""
+    names = ", ".join(unit.knob for unit in units)
+    swapped = {frozenset[object](): Outcome.A, frozenset[object](units): Outcome.B}
+    numbers = [
+        next((t.n for t in bisection.trials if frozenset(t.swapped) == which and t.outcome is outcome), None)
+        for which, outcome in swapped.items()
+    ]
+    if None not in numbers:
+        of_a, of_b = numbers
+        yield f"proved: with A's {names} held A repeats itself (trial {of_a}), with B's it is B (trial {of_b})"
