@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 import sys
 import time
 from dataclasses import replace
@@ -12,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bisect_diverge.cli.diff import _paint
-from bisect_diverge.cli.output import FORMATS, put
+from bisect_diverge.cli.options import any_form_option, budget_option, image_cmd_option, layers, out_option, skip_option
+from bisect_diverge.cli.output import paint, put
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,48 +38,13 @@ UNRECORDED_RUNS = 2
 CLAMPED_RUNS = 2
 """Of A and of B, to see what they are with clamps."""
 
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def _seconds(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
-    if text is None:
-        return None
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", text)
-    if match is None:
-        raise click.BadParameter("a time looks like 90s, 30m or 2h")
-    return float(match[1]) * _UNITS[match[2]]
-
-
-def _layers(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    from bisect_diverge.model.environment import Layer
-
-    names = tuple(name.strip() for value in values for name in value.split(",") if name.strip())
-    if values and not names:
-        raise click.BadParameter(f"name a layer; there are {', '.join(Layer)}")
-    unknown = [name for name in names if name not in set(Layer)]
-    if unknown:
-        raise click.BadParameter(f"no such layer: {', '.join(unknown)}; there are {', '.join(Layer)}")
-    return names
-
-
-def _image_command(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
-    from bisect_diverge.trial.images import PLACE
-
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise click.BadParameter(f"{text}: {error}") from error
-    if text and not any(PLACE in word for word in words):
-        raise click.BadParameter(f"{text}: say with {PLACE} where the image stands, as in 'apptainer exec {PLACE}'")
-    return text
-
 
 @click.command("bisect")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @click.option("--plan", is_flag=True, help="Say what would be moved and what it would cost, and run nothing.")
 @click.option("--max-trials", type=click.IntRange(min=1), metavar="N", help="Stop after so many trials.")
-@click.option("--budget", callback=_seconds, metavar="TIME", help="Stop after this time (90s, 30m, 2h).")
+@budget_option
 @click.option(
     "--mode",
     type=click.Choice(["chain", "matrix"]),
@@ -89,10 +52,8 @@ def _image_command(_context: click.Context, _parameter: click.Parameter, text: s
     show_default=True,
     help="Halve the differences, or try each of them alone and each left out.",
 )
-@click.option("--only", callback=_layers, multiple=True, metavar="LAYER,...", help="Move these layers only.")
-@click.option(
-    "--skip", callback=_layers, multiple=True, metavar="LAYER,...", help="Leave these layers as they are in A."
-)
+@click.option("--only", callback=layers, multiple=True, metavar="LAYER,...", help="Move these layers only.")
+@skip_option
 @click.option(
     "--repeat", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Replays of A and of B."
 )
@@ -112,30 +73,10 @@ def _image_command(_context: click.Context, _parameter: click.Parameter, text: s
     "-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Trials at a time."
 )
 @click.option("--resume/--fresh", default=True, help="Use the trials of an earlier search, or forget them.  [resume]")
-@click.option(
-    "--image-cmd",
-    default="",
-    callback=_image_command,
-    metavar="COMMAND",
-    help="What runs a command in a container image: 'apptainer exec {image}'.",
-)
+@image_cmd_option
 @click.option("--keep-trials", metavar="DIR", type=click.Path(path_type=Path), help="Keep the trials' folders there.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="Output format; html is one page that needs nothing else.",
-)
-@click.option(
-    "-o",
-    "--output",
-    "out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write the result there.",
-)
+@any_form_option
+@out_option
 @click.option(
     "--progress",
     type=click.Choice(["text", "json"]),
@@ -350,7 +291,7 @@ def _show_plan(a: Run, units: Units, first: Address, options: dict[str, Any], fo
         most_trials=options["max_trials"],
         most_seconds=options["budget"],
     )
-    put(plan_json(plan) if form == "json" else plan_text(plan, _paint()), options["out"])
+    put(plan_json(plan) if form == "json" else plan_text(plan, paint()), options["out"])
 
 
 def _show(bisection: Bisection, a: str, b: str, form: str, out: Path | None) -> None:
@@ -362,7 +303,7 @@ def _text(bisection: Bisection, a: str, b: str, *, colour: bool) -> str:
     from bisect_diverge.report.fold import fold
     from bisect_diverge.report.words import plain
 
-    return fold(bisection_text(bisection, a, b, _paint() if colour else plain))
+    return fold(bisection_text(bisection, a, b, paint() if colour else plain))
 
 
 def _json(bisection: Bisection, _a: str, _b: str, *, colour: bool) -> str:

@@ -8,21 +8,15 @@ from pathlib import Path
 
 import click
 
-from bisect_diverge.cli.diff import _paint
+from bisect_diverge.cli.options import form_option
+from bisect_diverge.cli.output import paint
 
 
 @click.command("check")
 @click.argument("run", metavar="RUN")
 @click.option("--repair", "mend", is_flag=True, help="Clear the mark that a killed writer left in the file.")
 @click.option("--force", is_flag=True, help="With --repair: also where the writer cannot be seen to be gone.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Output format.",
-)
+@form_option
 def command(run: str, *, mend: bool, force: bool, form: str) -> None:
     """Check the files of RUN: their structure, every table and range, and the digest of every tensor kept.
 
@@ -51,5 +45,5 @@ def command(run: str, *, mend: bool, force: bool, form: str) -> None:
         document = {"schema": 1, "run": run, "files": [checked.to_json() for checked in found]}
         click.echo(json.dumps(document, indent=2, allow_nan=False))
     else:
-        click.echo(check_text(found, _paint()))
+        click.echo(check_text(found, paint()))
     sys.exit(1 if any(checked.problems for checked in found) else 0)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bisect_diverge.cli.output import FORMATS, put
+from bisect_diverge.cli.options import any_form_option, out_option
+from bisect_diverge.cli.output import paint, put
 
 if TYPE_CHECKING:
     from bisect_diverge.diff.options import DiffOptions
     from bisect_diverge.model.divergence import Divergence
     from bisect_diverge.report.words import Paint
-
-_LOOKS = {"bad": {"fg": "red", "bold": True}, "good": {"fg": "green", "bold": True}, "title": {"bold": True}}
 
 
 def _renamed(
@@ -31,22 +29,8 @@ def _renamed(
 @click.command("diff")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="Output format; html is one page that needs nothing else.",
-)
-@click.option(
-    "-o",
-    "--output",
-    "out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write the result there.",
-)
+@any_form_option
+@out_option
 @click.option(
     "--ignore",
     "ignore",
@@ -107,7 +91,7 @@ def command(a: str, b: str, form: str, out: Path | None, **options: Any) -> None
     with Run(a) as run_a, Run(b) as run_b:
         divergence = compare(run_a, run_b, DiffOptions(**options)).divergence
     if form == "json" or divergence.verdict is not Verdict.NOT_COMPARABLE:
-        put(_FORMS[form](divergence, a, b, typed(asked), _paint() if out is None else None), out)
+        put(_FORMS[form](divergence, a, b, typed(asked), paint() if out is None else None), out)
     if divergence.verdict is Verdict.NOT_COMPARABLE:
         raise NotComparableError(f"{a} and {b} cannot be compared: {divergence.notes[0]}")
     sys.exit(1 if divergence.verdict is Verdict.DIVERGED else 0)
@@ -148,11 +132,3 @@ def _html(found: Divergence, a: str, b: str, options: tuple[str, ...], _paint: P
 
 
 _FORMS = {"text": _text, "json": _json, "markdown": _markdown, "html": _html}
-
-
-def _paint() -> Paint:
-    from bisect_diverge.report.words import plain
-
-    if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
-        return plain
-    return lambda text, role: click.style(text, **_LOOKS[role])  # type: ignore[arg-type]

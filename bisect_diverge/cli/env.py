@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bisect_diverge.cli.options import form_option
+
 if TYPE_CHECKING:
     from bisect_diverge.model.environment import Environment
     from bisect_diverge.store.reader import Run
@@ -30,14 +32,7 @@ LAYERS = (
 @click.argument("run_b", metavar="[RUN_B]", required=False)
 @click.option("--layer", "layers", type=click.Choice(LAYERS), multiple=True, help="Show this layer only.")
 @click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Rank to show.  [default: the lowest]")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Output format.",
-)
+@form_option
 def command(run_a: str, run_b: str | None, layers: tuple[str, ...], rank: int | None, form: str) -> None:
     """Show what surrounded RUN, layer by layer; with RUN_B only what differs.
 

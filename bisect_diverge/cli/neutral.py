@@ -6,7 +6,8 @@ import sys
 
 import click
 
-from bisect_diverge.cli.diff import _paint
+from bisect_diverge.cli.options import form_option
+from bisect_diverge.cli.output import paint
 
 STATUS = {"neutral": 0, "changed": 1, "inconclusive": 3}
 """Verdict to exit status."""
@@ -25,14 +26,7 @@ STATUS = {"neutral": 0, "changed": 1, "inconclusive": 3}
     help="How the recorded run is recorded.",
 )
 @click.option("--keep", metavar="SIZE", default="4G", show_default=True, help="Budget for tensor bytes of a rank.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Output format.",
-)
+@form_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def command(capture: str, keep: str, form: str, command: tuple[str, ...]) -> None:
     """Run COMMAND unrecorded and recorded, and say whether recording changes it.
@@ -60,7 +54,7 @@ def command(capture: str, keep: str, form: str, command: tuple[str, ...]) -> Non
     find_program(command)
     with Workspace() as workspace:
         found = neutrality(command, Capture(capture), workspace, keep_bytes=keep_bytes, announce=_announce)
-    click.echo(neutral_json(found) if form == "json" else neutral_text(found, paint=_paint()))
+    click.echo(neutral_json(found) if form == "json" else neutral_text(found, paint=paint()))
     sys.exit(STATUS[found.verdict])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +13,10 @@ from bisect_diverge.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-FORMATS = ("text", "json", "markdown", "html")
+    from bisect_diverge.report.words import Paint
+
+_LOOKS = {"bad": {"fg": "red", "bold": True}, "good": {"fg": "green", "bold": True}, "title": {"bold": True}}
+"""How a role of a piece of text looks on a terminal."""
 
 
 def put(text: str, path: Path | None = None) -> None:
@@ -34,3 +38,12 @@ def put(text: str, path: Path | None = None) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise UsageError(f"{path} cannot be written: {error.strerror or error}", hint="choose another file") from error
+
+
+def paint() -> Paint:
+    """Return what gives text its look: none where standard output is no terminal, or colour is not wanted."""
+    from bisect_diverge.report.words import plain
+
+    if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
+        return plain
+    return lambda text, role: click.style(text, **_LOOKS[role])  # type: ignore[arg-type]

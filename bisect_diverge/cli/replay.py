@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bisect_diverge.cli.bisect import _image_command, _layers
-from bisect_diverge.cli.diff import _paint
-from bisect_diverge.cli.output import put
-from bisect_diverge.cli.trial import _unit
+from bisect_diverge.cli.chosen import unit_of
+from bisect_diverge.cli.options import form_option, image_cmd_option, skip_option
+from bisect_diverge.cli.output import paint, put
 
 if TYPE_CHECKING:
     from bisect_diverge.store.reader import Run
@@ -26,24 +25,9 @@ STATUS = {"same": 0, "differs": 1, "inconclusive": 3}
 @click.option("--env-of", "b", metavar="B", help="Replay under the settings of this run: all that can be swapped here.")
 @click.option("--set", "sets", multiple=True, metavar="LAYER.KNOB=VALUE", help="Change only this; @B takes B's value.")
 @click.option("--step", type=click.IntRange(min=0), metavar="N", help="Step to replay.  [the first that differs]")
-@click.option(
-    "--skip", callback=_layers, multiple=True, metavar="LAYER,...", help="Leave these layers as they are in A."
-)
-@click.option(
-    "--image-cmd",
-    default="",
-    callback=_image_command,
-    metavar="COMMAND",
-    help="What runs a command in a container image: 'apptainer exec {image}'.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Output format.",
-)
+@skip_option
+@image_cmd_option
+@form_option
 def command(a: str, b: str | None, form: str, **options: Any) -> None:
     """List every module call that computes otherwise under other settings, given the very tensors that A recorded.
 
@@ -81,7 +65,7 @@ def command(a: str, b: str | None, form: str, **options: Any) -> None:
             options=TrialOptions(image_cmd=options["image_cmd"], warn=_say, must_run=True),
             announce=lambda what: _say(f"replaying step {step} {what} ..."),
         )
-    put(replay_json(found) if form == "json" else replay_text(found, paint=_paint()))
+    put(replay_json(found) if form == "json" else replay_text(found, paint=paint()))
     sys.exit(STATUS[found.verdict])
 
 
@@ -115,7 +99,7 @@ def _units(a: Run, b: Run | None, options: dict[str, Any]) -> Units:
     from bisect_diverge.trial.units import Units
 
     if options["sets"]:
-        asked = tuple(_unit(text, a, b, options["image_cmd"]) for text in options["sets"])
+        asked = tuple(unit_of(text, a, b, options["image_cmd"]) for text in options["sets"])
         return Units(units=asked, untestable=(), resolved=())
     if b is None:
         raise UsageError("replay under which settings?", hint="give --env-of B, or --set LAYER.KNOB=VALUE")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bisect_diverge.cli.options import form_option
 from bisect_diverge.cli.output import put
 
 if TYPE_CHECKING:
@@ -26,14 +27,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Records, or steps, to list.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Output format.",
-)
+@form_option
 def command(run: str, address: str, *, step: int | None, glob: str, limit: int, form: str) -> None:
     """Say what RUN holds; with ADDRESS, one of its tensors.
 

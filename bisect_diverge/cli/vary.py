@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bisect_diverge.cli.bisect import _seconds
-from bisect_diverge.cli.diff import _paint
+from bisect_diverge.cli.options import budget_option, form_option
+from bisect_diverge.cli.output import paint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ PARTIAL, NOT_REPEATABLE, COULD_NOT_RUN = 3, 4, 5
 @click.option("--steps", metavar="N", type=click.IntRange(min=1), help="Compare the first N steps only.")
 @click.option("--plan", is_flag=True, help="Record the command, say what would be tried and its price; try nothing.")
 @click.option("--max-trials", type=click.IntRange(min=1), metavar="N", help="Stop after so many trials.")
-@click.option("--budget", callback=_seconds, metavar="TIME", help="Stop after this time (90s, 30m, 2h).")
+@budget_option
 @click.option(
     "--repeat", type=click.IntRange(min=1), default=2, show_default=True, metavar="N", help="Repeats of the run itself."
 )
@@ -40,9 +40,7 @@ PARTIAL, NOT_REPEATABLE, COULD_NOT_RUN = 3, 4, 5
     "-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Trials at a time."
 )
 @click.option("--resume/--fresh", default=True, help="Use the trials of an earlier study, or forget them.  [resume]")
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
-)
+@form_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def command(command: tuple[str, ...], form: str, **options: Any) -> None:
     """Find which knobs of this machine change the bits of COMMAND, with no second run to compare with.
@@ -181,14 +179,14 @@ def _show_plan(run: Run, units: Sequence[Unit], out: Sequence[Untested], options
     if form == "json":
         click.echo(variation_plan_json(units, out, trials, seconds))
     else:
-        click.echo(variation_plan_text(units, out, trials, seconds, _paint()))
+        click.echo(variation_plan_text(units, out, trials, seconds, paint()))
 
 
 def _show(variation: Variation, label: str, form: str) -> None:
     from bisect_diverge.report.vary_json import variation_json
     from bisect_diverge.report.vary_text import variation_text
 
-    click.echo(variation_json(variation) if form == "json" else variation_text(variation, label, _paint()))
+    click.echo(variation_json(variation) if form == "json" else variation_text(variation, label, paint()))
 
 
 def _status(variation: Variation) -> int:

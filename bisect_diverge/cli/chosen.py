@@ -1,0 +1,105 @@
+"""What a ``--set LAYER.KNOB=VALUE`` means for two recorded runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bisect_diverge.model.environment import Layer
+    from bisect_diverge.model.run import RunRecord
+    from bisect_diverge.model.trial import Unit
+    from bisect_diverge.store.reader import Run
+
+FROM_B = "@B"
+"""Value of a ``--set`` that stands for B's."""
+
+
+def unit_of(text: str, a: Run, b: Run | None, image_cmd: str) -> Unit:
+    """Return the unit that a ``--set`` means."""
+    from bisect_diverge.environment.apply import Way, rule_for
+    from bisect_diverge.errors import UsageError
+    from bisect_diverge.model.environment import Layer
+    from bisect_diverge.model.trial import Unit
+
+    name, equals, value = text.partition("=")
+    layer, dot, knob = name.partition(".")
+    if not (equals and dot and knob) or layer not in set(Layer):
+        raise UsageError(
+            f"--set {text}: give LAYER.KNOB=VALUE",
+            hint=f"layers are {', '.join(Layer)}; bd env {a.path} lists the knobs",
+        )
+    rule = rule_for(Layer(layer), knob)
+    if rule.way is Way.NONE:
+        raise UsageError(f"{name} cannot be swapped here: {rule.reason}")
+    if value != FROM_B:
+        _check_position(name, knob, a)
+        _check_source(Layer(layer), knob, value, a)
+        return Unit(layer=Layer(layer), knob=knob, a=_value(a, layer, knob), b=value)
+    if b is None:
+        raise UsageError(f"--set {text}: {FROM_B} needs --b B")
+    return _unit_of_b(Layer(layer), knob, a, b, image_cmd)
+
+
+def _check_source(layer: Layer, knob: str, value: str, a: Run) -> None:
+    """Refuse a commit that is not there before anything is run."""
+    from bisect_diverge.errors import UsageError
+    from bisect_diverge.model.environment import Layer
+    from bisect_diverge.trial.oracle import merged_record
+    from bisect_diverge.trial.packages import CannotBuildError
+    from bisect_diverge.trial.source_units import check_given
+
+    if layer is not Layer.SOURCE:
+        return
+    try:
+        check_given(merged_record(a), knob, value)
+    except CannotBuildError as error:
+        raise UsageError(
+            f"--set {layer}.{knob}={value}: {error}", hint="give a commit of A's repository: git log --oneline"
+        ) from None
+
+
+def _check_position(name: str, knob: str, a: Run) -> None:
+    """Refuse a positional argument that would leave a gap behind A's last one."""
+    from bisect_diverge.errors import UsageError
+    from bisect_diverge.trial.command import pieces, take_apart
+
+    part, _, number = knob.partition(".")
+    if part not in ("argv", "launcher") or not number.isdigit():
+        return
+    line = take_apart(a.first.record)
+    have = sum(piece.name.isdigit() for piece in pieces(line.arguments if part == "argv" else line.launcher[1:]))
+    if int(number) > have:
+        raise UsageError(
+            f"--set {name}: A's command has no such position",
+            hint=f"positions count from 0; A's command has {have}, and {have} is the next",
+        )
+
+
+def _unit_of_b(layer: Layer, knob: str, a: Run, b: Run, image_cmd: str) -> Unit:
+    from bisect_diverge.errors import UsageError
+    from bisect_diverge.model.trial import Unit
+    from bisect_diverge.trial.oracle import merged_record
+    from bisect_diverge.trial.parts import parts_of
+    from bisect_diverge.trial.search import differing_units
+
+    units = differing_units(a, b, image_cmd=image_cmd)
+    todo = list(units.units)
+    while todo:
+        unit = todo.pop(0)
+        if (unit.layer, unit.knob) == (layer, knob):
+            return unit
+        if unit.layer == layer:
+            todo += parts_of(merged_record(a), merged_record(b), unit)
+    for difference in units.resolved:
+        if (difference.layer, difference.knob) == (layer, knob):
+            return Unit(layer=layer, knob=knob, a=difference.a, b=difference.b)
+    raise UsageError(
+        f"{layer}.{knob} is no unit of these two runs",
+        hint=f"bd bisect {a.path} {b.path} --plan lists them",
+    )
+
+
+def _value(run: Run, layer: str, knob: str) -> str | None:
+    record: RunRecord = run.first.record
+    found = [s for s in record.environment.settings if (s.layer, s.knob) == (layer, knob)]
+    return next((s.value for s in sorted(found, key=lambda s: s.resolved)), None)
