@@ -72,14 +72,17 @@ def batches_at(trace: Trace, index: int) -> Batches | None:
     shapes = trace.a.shapes[trace.a.events[trace.row_a[index]]["shape"]], trace.b.shapes[event["shape"]]
     if not all(shapes) or not ELEMENT_TYPES[event["dtype"]].storage:
         return None  # a number, or a text
-    known = a is not None and b is not None and a.dtype == b.dtype and a.shape[1:] == b.shape[1:]
-    samples_a, samples_b = (_samples(a), _samples(b)) if known else ([b""] * shapes[0][0], [b""] * shapes[1][0])
+    known = None
+    if a is not None and b is not None and a.dtype == b.dtype and a.shape[1:] == b.shape[1:]:
+        known = a, b
+    tensor_a, tensor_b = known or (np.zeros(0), np.zeros(0))
+    samples_a, samples_b = map(_samples, known) if known else ([b""] * shape[0] for shape in shapes)
     pair = _Pair(
         trace=trace,
         index=index,
         slot=trace.tables.slots[trace.rows.slot[index]],
-        a=a if known and a is not None else np.zeros(0),
-        b=b if known and b is not None else np.zeros(0),
+        a=tensor_a,
+        b=tensor_b,
         samples_a=samples_a,
         samples_b=samples_b,
         shared=_shared(samples_a, samples_b) if known else 0,
@@ -131,12 +134,12 @@ def _reordered(pair: _Pair) -> Batches | None:
 
 def _duplicated(pair: _Pair) -> Batches | None:
     in_a, in_b = Counter(pair.samples_a), Counter(pair.samples_b)
-    more_b, more_a = sum((in_b - in_a).values()), sum((in_a - in_b).values())
-    if not in_b.keys() <= in_a.keys() or max(in_b.values()) < 2 or not more_b:
-        if not in_a.keys() <= in_b.keys() or max(in_a.values()) < 2 or not more_a:
-            return None
-        return pair.answer(BatchRelation.DUPLICATED, f"A's batch has samples of B's more than once: {more_a} too many")
-    return pair.answer(BatchRelation.DUPLICATED, f"B's batch has samples of A's more than once: {more_b} too many")
+    for name, own, other_name, other in (("B", in_b, "A", in_a), ("A", in_a, "B", in_b)):
+        more = (own - other).total()
+        if more and own.keys() <= other.keys() and max(own.values()) > 1:
+            sentence = f"{name}'s batch has samples of {other_name}'s more than once: {more} too many"
+            return pair.answer(BatchRelation.DUPLICATED, sentence)
+    return None
 
 
 def _subset(pair: _Pair) -> Batches | None:
@@ -210,12 +213,9 @@ FEWEST_ELEMENTS = 4
 # -- helpers
 
 
-def _samples(tensor: NDArray[Any] | None) -> Samples:
+def _samples(tensor: NDArray[Any]) -> Samples:
     """Return the bytes of each index of the first axis."""
-    if tensor is None or not tensor.ndim:
-        return []
-    flat = np.ascontiguousarray(tensor).reshape(len(tensor), -1)
-    return [sample.tobytes() for sample in flat]
+    return [sample.tobytes() for sample in tensor] if tensor.ndim else []
 
 
 def _ordered(tensor: NDArray[Any]) -> Samples:
@@ -229,7 +229,7 @@ LARGEST_INTEGER = 8
 
 
 def _shared(a: Samples, b: Samples) -> int:
-    return sum((Counter(a) & Counter(b)).values())
+    return (Counter(a) & Counter(b)).total()
 
 
 def _like(rows: Columns, index: int, row_a: NDArray[np.int64]) -> NDArray[np.int64]:

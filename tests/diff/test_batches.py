@@ -184,3 +184,13 @@ def test_a_computation_has_no_batches(tmp_path: Path):
     a, b = ([("r0/0/0/forward/model:fc#0:output.0", value)] for value in (IMAGES, IMAGES[::-1]))
 
     assert compare_rows(tmp_path, a, b).divergence.batches is None
+
+
+@pytest.mark.parametrize("empty", ["a", "b"])
+def test_a_batch_without_samples_is_a_part_of_any_other(tmp_path: Path, empty: str):
+    """The last batch of a loader may be filtered until nothing is left."""
+    none = first_as(IMAGES[:0], LABELS[:0])
+    answer = found(tmp_path, none, STRAIGHT) if empty == "a" else found(tmp_path, STRAIGHT, none)
+    assert answer is not None
+    assert (answer.relation, answer.shared) == (BatchRelation.SUBSET, 0)
+    assert "is 0 of the 8 samples" in answer.sentence
