@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bisect_diverge.model.trial import Observer
+from bisect_diverge.model.trial import LEFT_OUT, Observer
 
 if TYPE_CHECKING:
     from bisect_diverge.bisector.bench import Bench
     from bisect_diverge.model.address import Address
     from bisect_diverge.model.trial import BisectVerdict, Cause, Trial, Unit, Untested
-
-LEFT_OUT = "left out by "
-"""So begins the reason of a unit that was not tested because the user said so; it may well be swappable."""
 
 
 @dataclass(slots=True, kw_only=True)

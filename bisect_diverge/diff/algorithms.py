@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bisect_diverge.model.elements import BYTES, ELEMENT_TYPES
 from bisect_diverge.model.record import Flag
 from bisect_diverge.numerics.digest import DEVICE_ALGORITHM, device_digest, digest, header, word_sums
+from bisect_diverge.store.schema import digest_of
 
 if TYPE_CHECKING:
     from bisect_diverge.store.reader import RunFile
@@ -77,7 +78,7 @@ def _equal(a: RunFile, row_a: int, b: RunFile, row_b: int) -> bool | None:
         tensor = file.tensor(row)
         found = None if tensor is None else _digest_of(tensor, ELEMENT_TYPES[event["dtype"]].name, other, event)
         if found is not None:
-            return bool(found == event["digest0"].tobytes() + event["digest1"].tobytes())
+            return found == digest_of(event)
     return None
 
 

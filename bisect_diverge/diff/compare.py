@@ -145,15 +145,15 @@ def _compare_ranks(a: Run, b: Run, options: DiffOptions) -> _Ranks:
 
 
 def _equal(a: Run, b: Run, ranks: _Ranks, options: DiffOptions) -> Divergence:
-    limited = _limit(ranks)
+    limited, compared = _limit(ranks), _compared(ranks.traces)
     return Divergence(
         verdict=Verdict.EQUAL_SO_FAR if limited else Verdict.EQUAL,
         limited=limited,
-        compared=_compared(ranks.traces),
+        compared=compared,
         environment=_environment(a, b),
         unpaired=tuple(unpaired(ranks.traces, ranks.lone)),
         heat=heat(ranks.traces) if options.heat else None,
-        notes=(*stranger_note(ranks.traces, ranks.lone), *ranks.notes, *_common_notes(a, b, ranks)),
+        notes=(*stranger_note(ranks.traces, ranks.lone), *ranks.notes, *_common_notes(a, b, ranks, compared)),
     )
 
 
@@ -180,7 +180,8 @@ def _diverged(a: Run, b: Run, ranks: _Ranks, first: First, options: DiffOptions)
     propagated = differing - len(addresses)
     if origin.holds and place.address not in addresses:
         addresses = (place.address, *addresses)
-    notes = [*ranks.notes, *_common_notes(a, b, ranks)]
+    compared = _compared(ranks.traces)
+    notes = [*ranks.notes, *_common_notes(a, b, ranks, compared)]
     if origins.not_judged:
         notes.append(f"only the first {JUDGED_LIMIT} differing records of step {step} were examined for origins")
     if kind is DivergenceKind.INITIALIZATION and not options.offset_b:
@@ -199,7 +200,7 @@ def _diverged(a: Run, b: Run, ranks: _Ranks, first: First, options: DiffOptions)
         cast=cast_at(trace, index),
         values=values_at(trace, index),
         structure=structure_sentence(trace, index),
-        compared=_compared(ranks.traces),
+        compared=compared,
         environment=_environment(a, b),
         propagated=propagated,
         stretch=stretch_at(view, row) if origin.holds is not False else None,
@@ -254,13 +255,13 @@ def _environment(a: Run, b: Run) -> tuple[Difference, ...]:
     return differences(of_a, of_b)
 
 
-def _common_notes(a: Run, b: Run, ranks: _Ranks) -> Iterator[str]:
+def _common_notes(a: Run, b: Run, ranks: _Ranks, compared: Compared) -> Iterator[str]:
     yield from same_run_note(a, b)
     yield from step_rule_note(a, b)
     yield from partner_notes(ranks.traces, ranks.lone)
     yield from renamed_note(ranks.traces, ranks.lone)
     yield from run_notes(a, b)
-    yield from unhashable_note(unreadable(ranks.traces))
+    yield from unhashable_note(compared.unreadable)
     yield from algorithms_note(ranks.traces)
     yield from generator_note(ranks.idle)
 

@@ -20,7 +20,7 @@ from bisect_diverge.model.elements import ELEMENT_TYPES, ElementType, Kind
 from bisect_diverge.model.findings import Distance, Growth, Rate, StepDistance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 STEPS_SHOWN = 200
 """Steps of a growth; of more, an evenly spaced choice."""
@@ -34,9 +34,7 @@ _QUANTITIES = {
     "gradients": (Phase.OPTIMIZER, "grad"),
     "loss": (Phase.FORWARD, "value"),
 }
-"""Phase and slot of the rows of each quantity."""
-_FITTED = ("parameters", "gradients", "loss")
-"""Quantities in the order in which a rate is looked for."""
+"""Phase and slot of the rows of each quantity, in the order in which a rate is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +101,7 @@ def growth(traces: Sequence[Trace], first_step: int) -> Growth:
         first_step: First step that differs.
     """
     rows = {name: [_rows(trace, name, first_step) for trace in traces] for name in _QUANTITIES}
-    steps = _steps_of(rows)
-    shown = _spread(steps, STEPS_SHOWN)
+    shown = _spread(_steps_of(rows), STEPS_SHOWN)
     read = set(_spread(shown, _affordable(rows, len(shown))).tolist())
     missing = _Missing(skipped=len(shown) - len(read))
     distances = tuple(
@@ -114,7 +111,7 @@ def growth(traces: Sequence[Trace], first_step: int) -> Growth:
         )
         for step in shown.tolist()
     )
-    again = _equal_again(rows, steps)
+    again = _equal_again(rows)
     loss = rows["loss"]
     loss_steps = [int(part.step[part.differs].min()) for part in loss if part.differs.any()]
     return Growth(
@@ -234,27 +231,22 @@ def _add_tensors(found: _Sum, a: NDArray[Any], b: NDArray[Any] | None, dtype: st
             found.max_ulp = max(found.max_ulp or 0, largest)
 
 
-def _equal_again(rows: dict[str, list[_Rows]], steps: NDArray[np.int64]) -> int | None:
+def _equal_again(rows: dict[str, list[_Rows]]) -> int | None:
     """Return from which step on nothing differs up to the last whole one; None where the last one differs."""
-    spoilt = [part.step[part.differs] for parts in rows.values() for part in parts]
-    differing = np.unique(np.concatenate(spoilt)) if spoilt else steps[:0]
-    updated = [part.step for part in rows["parameters"]]
-    whole = np.unique(np.concatenate(updated)) if updated else steps[:0]
+    differing = np.unique(np.concatenate([part.step[part.differs] for parts in rows.values() for part in parts]))
+    whole = np.unique(np.concatenate([part.step for part in rows["parameters"]]))
     if not len(differing) or not len(whole) or whole[-1] <= differing[-1]:
         return None
     return int(whole[whole > differing[-1]][0])
 
 
 def _rate(distances: Sequence[StepDistance]) -> Rate | None:
-    return next(_rates(distances), None)
-
-
-def _rates(distances: Sequence[StepDistance]) -> Iterator[Rate]:
     from bisect_diverge.numerics.trend import trend
 
-    for name in _FITTED:
+    for name in _QUANTITIES:
         known = [(step.step, getattr(step, name).relative_l2) for step in distances]
         usable = [(step, value) for step, value in known if value]
         found = trend(*zip(*usable, strict=True)) if usable else None
         if found is not None:
-            yield Rate(of=name, factor=found.factor, low=found.low, high=found.high, steps=found.points)
+            return Rate(of=name, factor=found.factor, low=found.low, high=found.high, steps=found.points)
+    return None

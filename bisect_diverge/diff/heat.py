@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bisect_diverge.diff.keys import is_call
+from bisect_diverge.diff.keys import is_call, place_text
 from bisect_diverge.diff.trace import RowState, Trace
 from bisect_diverge.model.address import PHASE_CODE, Phase
 from bisect_diverge.model.findings import Heat
@@ -112,6 +112,4 @@ _OPTIMIZER = PHASE_CODE[Phase.OPTIMIZER]
 
 
 def _label(root: str, fqn: str) -> str:
-    if root == _RUN_WIDE:
-        return GENERATORS
-    return f"{root}:{fqn}" if fqn else root
+    return GENERATORS if root == _RUN_WIDE else place_text(root, fqn)

@@ -14,6 +14,7 @@ from bisect_diverge.diff.keys import PARAMETER_SLOTS, codes, is_changed, paramet
 from bisect_diverge.diff.places import address_at, late_starts
 from bisect_diverge.diff.trace import RowState
 from bisect_diverge.model.address import PHASE_CODE, PHASES, Address, Phase, micro_batch_text
+from bisect_diverge.store.schema import digest_of
 
 if TYPE_CHECKING:
     from bisect_diverge.diff.keys import Columns
@@ -157,10 +158,7 @@ def _updates(trace: Trace) -> NDArray[np.bool_]:
 
 
 def _digest(file: RunFile, row: int) -> bytes | None:
-    if row < 0:
-        return None
-    event = file.events[row]
-    return bytes(event["digest0"].tobytes() + event["digest1"].tobytes())
+    return None if row < 0 else digest_of(file.events[row])
 
 
 def _leave_out_idle_generators(trace: Trace) -> list[IdleGenerator]:

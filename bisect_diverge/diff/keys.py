@@ -151,6 +151,11 @@ def is_changed(rows: Columns, tables: Tables) -> NDArray[np.bool_]:
     return np.asarray(forward & np.isin(rows.slot, slots))
 
 
+def place_text(root: str, fqn: str) -> str:
+    """Return a place in words: ``root:fqn``, or the root alone."""
+    return f"{root}:{fqn}" if fqn else root
+
+
 def parameter_names(place: tuple[str, str], known: set[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the parameters, root and FQN as in their initial rows, that an optimizer row's name may mean."""
     _, fqn = place

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bisect_diverge.diff.keys import Columns, Tables, codes, is_call, is_changed
+from bisect_diverge.diff.starts import is_window
 from bisect_diverge.diff.trace import RowState, Trace
 from bisect_diverge.model.address import NO_PASS, PHASE_CODE, Phase
 from bisect_diverge.model.record import Flag
@@ -125,7 +126,7 @@ def lone_rows(trace: Trace, reach_a: Reach, reach_b: Reach) -> Lone:
     end = np.array([far if r.end is None else r.end for r in (reach_a, reach_b)])[other]
     reason[(rows.step < begin) | (rows.step >= end)] = Reason.BEYOND
     # A window of steps begins with the weights, which a run that began earlier recorded with an update before it.
-    windows = [bool((file.record.options.steps or (0, None))[0]) for file in (trace.b, trace.a)]
+    windows = [is_window(trace.b), is_window(trace.a)]
     own = np.where(windows, [reach_b.begin, reach_a.begin], -1)[other]
     reason[(rows.phase == _INIT) & (own >= 0) & (rows.step >= own)] = Reason.BEYOND
     return Lone(index, reason)

@@ -30,6 +30,7 @@ from bisect_diverge.diff.first import is_fed_in
 from bisect_diverge.diff.keys import PARAMETER_SLOTS, parameter_names
 from bisect_diverge.diff.lone import called_parents
 from bisect_diverge.diff.places import address_at, starts_late
+from bisect_diverge.diff.starts import is_window
 from bisect_diverge.diff.trace import RowState, Trace
 from bisect_diverge.model.address import PHASE_CODE, PHASES, Phase
 
@@ -142,13 +143,9 @@ class Judge:
             return self._going_on(row, late)
         if phase is Phase.RNG:
             return self._generator(row)
-        if phase is Phase.INIT and self._is_window("A"):
+        if phase is Phase.INIT and is_window(self.trace.a):
             return Origin(None, _MID_RUN.format("the"))
         return Origin(True, _BEGINNINGS[phase]) if phase in _BEGINNINGS else None
-
-    def _is_window(self, side: str) -> bool:
-        steps = (self.trace.a if side == "A" else self.trace.b).record.options.steps
-        return steps is not None and steps[0] > 0
 
     def origins(self) -> Origins:
         """Return every origin of the step, in order."""
@@ -174,7 +171,7 @@ class Judge:
 
     def _going_on(self, row: int, late: str) -> Origin:
         """Judge what one run starts from where the other was under way: resumed there, or recorded from there on."""
-        if self._is_window(late):
+        if is_window(self.trace.a if late == "A" else self.trace.b):
             return Origin(None, _MID_RUN.format(f"{late}'s"))
         other = "B" if late == "A" else "A"
         address = address_at(self.trace, int(self.view.index[row]))

@@ -52,9 +52,9 @@ class _Open:
     """FQN of the last module that it has called."""
 
 
-def call_key(address: Address) -> Key:
-    """Return the key of the module call that a record belongs to."""
-    return (address.micro_batch, address.phase, address.root, address.fqn, str(address.call))
+def _call_key(address: Address, phase: Phase | None = None) -> Key:
+    """Return the key of the module call that a record belongs to, in its own phase or in another one."""
+    return (address.micro_batch, phase or address.phase, address.root, address.fqn, str(address.call))
 
 
 class Owners:
@@ -94,7 +94,7 @@ class Owners:
     # -- module calls ------------------------------------------------------------------------------------------
 
     def _call(self, record: TensorRecord) -> None:
-        address, key = record.address, call_key(record.address)
+        address, key = record.address, _call_key(record.address)
         if address.slot in WEIGHTS:  # changed outside of an update: the step begins with it
             return
         if address.slot.startswith("value"):
@@ -149,7 +149,7 @@ class Owners:
     def _drawn(self, record: TensorRecord) -> None:
         """Give a draw to the call that made it; the state that a root finds is set, and nobody's."""
         address = record.address
-        wanted = (address.micro_batch, Phase.FORWARD, address.root, address.fqn, str(address.call))
+        wanted = _call_key(address, Phase.FORWARD)
         if wanted == self._closed or any(call.key == wanted for call in self._open):
             self.all[wanted].made[record.row] = ""
         elif address.micro_batch != "-":
@@ -158,16 +158,16 @@ class Owners:
     # -- the rest ----------------------------------------------------------------------------------------------
 
     def _outside(self, record: TensorRecord) -> None:
-        self._owner(("outside", *call_key(record.address)), Part.OUTSIDE, record).made[record.row] = ""
+        self._owner(("outside", *_call_key(record.address)), Part.OUTSIDE, record).made[record.row] = ""
 
     def _gradient(self, record: TensorRecord, used_by: str) -> None:
         self._open.clear()
-        key = (*call_key(record.address), record.address.slot)
+        key = (*_call_key(record.address), record.address.slot)
         self._owner(key, Part.GRADIENT, record).made[record.row] = used_by
 
     def _users_of(self, address: Address) -> str:
         """Return the innermost modules that were given the output that a gradient belongs to."""
-        forward = (address.micro_batch, Phase.FORWARD, address.root, address.fqn, str(address.call))
+        forward = _call_key(address, Phase.FORWARD)
         row = self._outputs.get((*forward, address.slot.removeprefix("grad_")), -1)
         users = dict.fromkeys(self._users.get(row, ()))
         inner = [fqn for fqn in users if not any(other.startswith(f"{fqn}.") for other in users)]

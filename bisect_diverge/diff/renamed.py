@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bisect_diverge.diff.lone import Lone
 from bisect_diverge.model.address import PHASE_CODE, Phase
@@ -40,15 +41,15 @@ def renamed_note(traces: Sequence[Trace], lone: Sequence[Lone]) -> Iterator[str]
 def _pairs(trace: Trace, lone: Lone) -> Iterator[tuple[str, str]]:
     """Return what A and B call a module, once for each parameter that tells so."""
     initial = lone.index[trace.rows.phase[lone.index] == _INIT]
-    of_a = _by_digest(trace, initial[trace.row_a[initial] >= 0], trace.a, "row_a")
-    of_b = _by_digest(trace, initial[trace.row_b[initial] >= 0], trace.b, "row_b")
+    of_a, of_b = _by_digest(trace.a, trace.row_a[initial]), _by_digest(trace.b, trace.row_b[initial])
     for digest in of_a.keys() & of_b.keys():
         if len(of_a[digest]) == len(of_b[digest]) == 1:  # zeros and ones have many owners, and tell nothing
             yield _names(of_a[digest][0], of_b[digest][0])
 
 
-def _by_digest(trace: Trace, at: np.ndarray, file: RunFile, side: str) -> dict[tuple[int, int], list[Name]]:
-    events = file.events[getattr(trace, side)[at]]
+def _by_digest(file: RunFile, rows: NDArray[np.int64]) -> dict[tuple[int, int], list[Name]]:
+    """Return the names of some rows (-1: none) by their digests."""
+    events = file.events[rows[rows >= 0]]
     out: dict[tuple[int, int], list[Name]] = {}
     for name, first, second in zip(events["name"], events["digest0"], events["digest1"], strict=True):
         root, fqn, _ = file.names[name]

@@ -18,6 +18,8 @@ from bisect_diverge.model.address import NO_PASS, PHASE_CODE, Phase
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from bisect_diverge.store.reader import RunFile
+
 Rows = NDArray[np.int64]
 
 _OPTIMIZER, _RNG, _INIT = (PHASE_CODE[phase] for phase in (Phase.OPTIMIZER, Phase.RNG, Phase.INIT))
@@ -38,6 +40,12 @@ class Begins:
     def late(self) -> tuple[bool, bool]:
         """Whether A, and whether B, begins after the other's begin."""
         return self.window_a or self.offset_b < 0, self.window_b or self.offset_b > 0
+
+
+def is_window(file: RunFile) -> bool:
+    """Return whether a recording is a window of steps (``--steps``) that does not begin with the run."""
+    steps = file.record.options.steps
+    return steps is not None and steps[0] > 0
 
 
 def first_states(rows: Columns) -> NDArray[np.bool_]:

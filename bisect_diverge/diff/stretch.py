@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bisect_diverge.diff.edges import Indices, Role, StepView
-from bisect_diverge.diff.keys import is_call
+from bisect_diverge.diff.keys import is_call, place_text
 from bisect_diverge.diff.lone import called_parents
+from bisect_diverge.diff.places import records_at
 from bisect_diverge.model.address import NO_PASS, PHASE_CODE, Phase
 from bisect_diverge.model.findings import Stretch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bisect_diverge.diff.trace import Trace
-    from bisect_diverge.store.reader import RunFile
+    from bisect_diverge.model.record import TensorRecord
 
 _FORWARD, _RNG = PHASE_CODE[Phase.FORWARD], PHASE_CODE[Phase.RNG]
 
@@ -104,11 +104,11 @@ def _stretch(view: StepView, span: _Span, *, exact: bool) -> Stretch:
     root, fqn = tables.places[span.place]
     near = span.before if span.before is not None else span.after
     return Stretch(
-        inside=f"{root}:{fqn}" if fqn else root,
-        module_type=_type(view.trace, int(view.index[span.row])),
+        inside=place_text(root, fqn),
+        module_type=_record(view, span.row).module_type,
         after=_below(view, span.after, fqn),
         before=_below(view, span.before, fqn),
-        site="" if near is None else _site(view.trace, int(view.index[near])),
+        site="" if near is None else _record(view, near).site,
         exact=exact,
     )
 
@@ -141,16 +141,9 @@ def _below(view: StepView, row: int | None, above: str) -> str:
     return f"{name}#{call}" if call else name
 
 
-def _type(trace: Trace, index: int) -> str:
-    file, row = _record(trace, index)
-    return str(file.names[file.events[row]["name"]][2])
-
-
-def _site(trace: Trace, index: int) -> str:
-    file, row = _record(trace, index)
-    return file.sites[file.events[row]["site"]] if file.sites else ""
-
-
-def _record(trace: Trace, index: int) -> tuple[RunFile, int]:
-    row_a = int(trace.row_a[index])
-    return (trace.a, row_a) if row_a >= 0 else (trace.b, int(trace.row_b[index]))
+def _record(view: StepView, row: int) -> TensorRecord:
+    """Return a row as A has it, or as B has it where only B does."""
+    of_a, of_b = records_at(view.trace, int(view.index[row]))
+    record = of_a or of_b
+    assert record is not None
+    return record

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bisect_diverge.diff.draws import is_extra_draw
-from bisect_diverge.diff.keys import PARAMETER_SLOTS, is_call
+from bisect_diverge.diff.keys import PARAMETER_SLOTS, is_call, place_text
 from bisect_diverge.diff.places import address_at
 from bisect_diverge.model.address import NO_PASS, PHASE_CODE, Phase
 
@@ -79,8 +79,7 @@ def _draw(lone: _Lone) -> str:
     if not is_extra_draw(lone.trace, lone.index):
         return ""
     address = lone.address
-    inside = f"{address.root}:{address.fqn}" if address.fqn else address.root
-    return f"only {lone.has} draws from {address.slot} in {inside}"
+    return f"only {lone.has} draws from {address.slot} in {place_text(address.root, address.fqn)}"
 
 
 def _update(lone: _Lone) -> str:

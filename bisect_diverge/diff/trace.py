@@ -13,7 +13,7 @@ from bisect_diverge.diff.algorithms import compare_unlike
 from bisect_diverge.diff.align import merged, partners, same_order
 from bisect_diverge.diff.calls import align_calls
 from bisect_diverge.diff.keys import Columns, Tables, columns, common_tables
-from bisect_diverge.diff.starts import Begins, first_states, with_starts
+from bisect_diverge.diff.starts import Begins, first_states, is_window, with_starts
 
 if TYPE_CHECKING:
     from bisect_diverge.diff.options import DiffOptions
@@ -79,7 +79,7 @@ def build_trace(rank: int, a: RunFile, b: RunFile, options: DiffOptions) -> Trac
         same = _same_digests(a, b)
     else:
         of_b = align_calls(a, b, tables, of_a, of_b)
-        begins = Begins(window_a=_is_window(a), window_b=_is_window(b), offset_b=options.offset_b)
+        begins = Begins(window_a=is_window(a), window_b=is_window(b), offset_b=options.offset_b)
         partner = with_starts(of_a, of_b, tables, _by_address(of_a, of_b, begins), begins)
         row_a, row_b = merged(partner, len(of_b))
         rows = _along(row_a, row_b, of_a, of_b)
@@ -119,11 +119,6 @@ def _same_digests(
     first, second = halves
     same: NDArray[np.bool_] = first & second
     return same
-
-
-def _is_window(file: RunFile) -> bool:
-    steps = file.record.options.steps
-    return steps is not None and steps[0] > 0
 
 
 def _by_address(of_a: Columns, of_b: Columns, begins: Begins) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bisect_diverge.diff.keys import place_text
 from bisect_diverge.diff.lone import Lone
 from bisect_diverge.diff.notes import WHY
 from bisect_diverge.diff.places import address_at
@@ -49,4 +50,4 @@ def _modules(found: Sequence[tuple[Trace, NDArray[np.int64]]]) -> tuple[str, ...
             name = trace.tables.places[place]
             counts[name] = counts.get(name, 0) + int(per_place[place])
     most = sorted(counts, key=lambda name: -counts[name])[:MODULES_NAMED]
-    return tuple(f"{root}:{fqn}" if fqn else root for root, fqn in most)
+    return tuple(place_text(root, fqn) for root, fqn in most)

@@ -41,8 +41,6 @@ class Way(StrEnum):
     """The seeds that the script's calls of a setter get, or the first state of a generator."""
     AFFINITY = "affinity"
     """The processors that the command may run on."""
-    EXPLAINED = "explained"
-    """Not swapped: other inputs that are swapped bring it about."""
     NONE = "none"
     """Cannot be swapped here."""
 

@@ -33,6 +33,11 @@ OURS = "bisect-diverge"
 _FOLDER = re.compile(r"(?P<name>.+?)-(?P<version>\d[^-]*)(-py[\d.]+)?\.(dist|egg)-info", re.IGNORECASE)
 
 
+def normal(name: str) -> str:
+    """Return the normal form of a package's name."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def read(path: Sequence[str] | None = None) -> Iterator[Setting]:
     """Yield each distribution on a search path, the first of each name: that is the one imported.
 
@@ -54,7 +59,7 @@ def read(path: Sequence[str] | None = None) -> Iterator[Setting]:
             with contextlib.suppress(OSError):
                 name, version = _distribution(directory, folder)
                 if name:
-                    found.setdefault(re.sub(r"[-_.]+", "-", name).lower(), version)
+                    found.setdefault(normal(name), version)
     found.pop(OURS, None)
     for name in sorted(found):
         yield setting(Layer.DEPENDENCIES, name, found[name], resolved=False)

@@ -56,6 +56,7 @@ SEARCHED_BYTES = 4 << 20
 
 SECRET_FILES = frozenset(
     {".netrc", "_netrc", ".env", "credentials", "token", "stored_tokens", ".git-credentials", ".pypirc", ".npmrc"}
+    | {"id_rsa", "id_ed25519", "id_ecdsa"}
 )
 SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", "gcloud"})
 SECRET_SUFFIXES = frozenset({".pem", ".key", ".p12", ".pfx"})
@@ -162,12 +163,7 @@ def is_configuration(name: str) -> bool:
 
 def is_secret(path: Path) -> bool:
     """Whether a file holds credentials and nothing else, as its name or the place where it lies says."""
-    return (
-        path.name in SECRET_FILES
-        or path.suffix in SECRET_SUFFIXES
-        or not SECRET_FOLDERS.isdisjoint(path.parts)
-        or path.name in ("id_rsa", "id_ed25519", "id_ecdsa")
-    )
+    return path.name in SECRET_FILES or path.suffix in SECRET_SUFFIXES or not SECRET_FOLDERS.isdisjoint(path.parts)
 
 
 def read_files(paths: Iterable[str], cwd: Path, keeper: Keeper) -> Iterator[Setting]:

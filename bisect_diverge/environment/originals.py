@@ -59,12 +59,14 @@ def original(run: str, value: str | None, path: Path) -> Path | None:
     copy = kept(run, value)
     if copy is not None:
         return copy
-    return path if value and present(str(path), value) == value else None
+    return path if value is not None and present(str(path), value) == value else None
 
 
 def _holds_credential(path: Path) -> bool:
+    if path.suffix != ".py":
+        return False
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError:
         return False
-    return path.suffix == ".py" and any(mask_code(line) != line for line in lines)
+    return any(mask_code(line) != line for line in lines)

@@ -98,11 +98,6 @@ def calls_in(value: str) -> tuple[str, ...] | None:
     return None if many and len(texts) != int(many[2]) else tuple(texts)
 
 
-def value_of(texts: Sequence[str]) -> str:
-    """Return the value of a setter that was called with these seeds."""
-    return _calls(texts)
-
-
 def _split(text: str) -> list[str]:
     """Split at commas that are in no brackets and no quotes."""
     parts, depth, quote, begin = [], 0, "", 0

@@ -147,7 +147,7 @@ def _wrap(knob: str, original: Any, watching: list[Callable[[str, str], None]]) 
         compiler = sys.modules.get("torch.compiler")
         if compiler is not None and compiler.is_compiling():
             return original(*args, **kwargs)
-        if not watching or getattr(_inside, "setter", False) or os.getpid() != pid or is_import_of_a_library():
+        if not watching or is_inside() or os.getpid() != pid or is_import_of_a_library():
             return original(*args, **kwargs)
         _inside.setter = True
         try:

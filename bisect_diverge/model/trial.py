@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -29,6 +30,15 @@ class Unit:
     def to_json(self) -> dict[str, Any]:
         """Return the unit as plain JSON values."""
         return {"layer": str(self.layer), "knob": self.knob, "a": self.a, "b": self.b}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Unit:
+        """Return the unit that `to_json` wrote.
+
+        Raises:
+            KeyError, ValueError: if it is none.
+        """
+        return cls(layer=Layer(row["layer"]), knob=row["knob"], a=row["a"], b=row["b"])
 
 
 class Outcome(StrEnum):
@@ -96,6 +106,34 @@ class Trial:
             "reused": self.reused,
             "clamps": list(self.clamps),
         }
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Trial:
+        """Return the trial that `to_json` wrote, which leaves out its consequences.
+
+        Raises:
+            KeyError, ValueError: if it is none.
+        """
+        against = [None if row[name] is None else Address.parse(row[name]) for name in _AGAINST]
+        return cls(
+            n=row["n"],
+            base=row["base"],
+            swapped=tuple(map(Unit.from_json, row["swapped"])),
+            outcome=Outcome(row["outcome"]),
+            signature=row["signature"],
+            inert=tuple(map(Unit.from_json, row["inert"])),
+            first_against_a=against[0],
+            first_against_b=against[1],
+            seconds=row["seconds"],
+            startup=row.get("startup", 0.0),  # journals of earlier versions have none of these two
+            stopped_at_step=row["stopped_at_step"],
+            reason=row["reason"],
+            reused=row["reused"],
+            clamps=tuple(row.get("clamps", ())),
+        )
+
+
+_AGAINST = ("first_against_a", "first_against_b")
 
 
 class Oracle(Protocol):
@@ -197,6 +235,10 @@ class Cause:
             "proof": list(self.proof),
             "part_of": [unit.to_json() for unit in self.part_of],
         }
+
+
+LEFT_OUT = "left out by "
+"""So begins the reason of a unit that was not tested because the user said so; it may well be swappable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,16 +129,20 @@ _COUNTS = ("nan_appearing", "nan_vanishing", "inf_appearing", "inf_vanishing", "
 def _special(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
     """Return the counts of `_COUNTS` among differing elements, given as values."""
     if a.dtype.kind in "iu":
-        flips = np.count_nonzero(((a < 0) & (b > 0)) | ((a > 0) & (b < 0)))
-        return np.array([0, 0, 0, 0, flips], np.int64)
+        return np.array([0, 0, 0, 0, np.count_nonzero(_flipped(a, b))], np.int64)
     if a.dtype.kind not in "fc":
         return np.zeros(len(_COUNTS), np.int64)
     nan_a, nan_b, inf_a, inf_b = np.isnan(a), np.isnan(b), np.isinf(a), np.isinf(b)
     masks = [nan_b & ~nan_a, nan_a & ~nan_b, inf_b & ~inf_a, inf_a & ~inf_b]
     if a.dtype.kind == "f":
-        masks.append(((a < 0) & (b > 0)) | ((a > 0) & (b < 0)))
+        masks.append(_flipped(a, b))
     found = [int(np.count_nonzero(mask)) for mask in masks]
     return np.array(found + [0] * (len(_COUNTS) - len(found)), np.int64)
+
+
+def _flipped(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which elements are positive in one and negative in the other."""
+    return ((a < 0) & (b > 0)) | ((a > 0) & (b < 0))
 
 
 def _ulps(a: NDArray[Any], b: NDArray[Any], where: NDArray[np.bool_], dtype: str) -> dict[str, Any]:

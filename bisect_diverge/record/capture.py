@@ -75,8 +75,6 @@ _SCALAR = int(Flag.SCALAR)
 _ON_DEVICE = int(Flag.ON_DEVICE)
 _UNHASHABLE = int(Flag.UNHASHABLE)
 
-_strided = torch.strided
-
 
 class Captured(NamedTuple):
     """The bits of one leaf at one moment."""

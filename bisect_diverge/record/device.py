@@ -27,11 +27,8 @@ SLICE_BLOCKS = 16
 _OUT_OF_MEMORY: Any = getattr(torch, "OutOfMemoryError", None) or torch.cuda.OutOfMemoryError  # before torch 2.5
 
 
-class Fetched(NamedTuple):
-    """What came back from the devices."""
-
-    sums: dict[torch.device, NDArray[Any]]
-    """For each device int64[slots, 2]."""
+Fetched = dict[torch.device, NDArray[Any]]
+"""What came back from the devices: for each int64[slots, 2]."""
 
 
 class Later(NamedTuple):
@@ -48,13 +45,13 @@ class Later(NamedTuple):
 
     def digest(self, fetched: Fetched) -> bytes:
         """Return the 16-byte digest."""
-        return device_digest(self.head, fetched.sums[self.device][self.slot].tobytes())
+        return device_digest(self.head, fetched[self.device][self.slot].tobytes())
 
     def value(self, fetched: Fetched) -> float:
         """Return the value of a single element, else NaN."""
         if self.dtype is None:
             return float("nan")
-        raw = bytearray(fetched.sums[self.device][self.slot + 1].tobytes())
+        raw = bytearray(fetched[self.device][self.slot + 1].tobytes())
         return float(torch.frombuffer(raw[: self.dtype.itemsize], dtype=torch.uint8).view(self.dtype).item())
 
 
@@ -151,7 +148,7 @@ class DevicePath:
         """Wait for the devices once, and return all sums enqueued since the last time."""
         self.fetches += 1
         with torch.inference_mode():
-            return Fetched({key: device.fetch() for key, device in self._devices.items() if device.filled})
+            return {key: device.fetch() for key, device in self._devices.items() if device.filled}
 
     def release(self) -> None:
         """Say that the copies of the last fetch have been used: their memory is free again."""

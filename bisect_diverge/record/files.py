@@ -18,7 +18,7 @@ MOST = 10_000
 """Paths that are remembered; a run that writes more is a run that writes samples."""
 CODE = (".py", ".pyc", ".pyi", ".pth", ".so", ".pyd")
 """Files that are read because they are run: source and packages have layers of their own."""
-SYSTEM = ("/dev/", "/proc/", "/sys/", "/etc/", "/usr/", "/lib/", "/lib64/", "/bin/")
+SYSTEM = (*IGNORED, "/etc/", "/usr/", "/lib/", "/lib64/", "/bin/")
 """Places that belong to the system: what is read there is no data."""
 MEMORY = "/dev/shm/"
 """A place for data all the same."""

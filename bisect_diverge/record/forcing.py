@@ -19,10 +19,11 @@ from bisect_diverge.model.address import NO_PASS
 from bisect_diverge.model.replay import LEFT_OVER, NOT_KEPT, Forced, write_forced
 from bisect_diverge.record.capture import Captured, capture
 from bisect_diverge.record.codes import FORWARD, INIT, OPTIMIZER, RNG
-from bisect_diverge.record.leaves import leaves
+from bisect_diverge.record.leaves import named_leaves
 from bisect_diverge.record.process import rank_and_world_size, reason, say
 from bisect_diverge.record.torch_file import as_tensor
 from bisect_diverge.store.reader import Run
+from bisect_diverge.store.schema import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,8 +141,8 @@ class Forcing:
         last = self._of_a().last
         for name, optimizer, parameter, fqn in self._updates.parameters():
             for key, value in (optimizer.state.get(parameter) or {}).items():
-                for path, leaf in leaves(value, f"state.{key}"):
-                    row = last.get((name, fqn, f"state.{key}" if leaf is value else path), -1)
+                for slot, leaf in named_leaves(value, f"state.{key}"):
+                    row = last.get((name, fqn, slot), -1)
                     if row >= 0:
                         yield row, leaf
 
@@ -233,8 +234,7 @@ class _Baseline:
         self._run.close()
 
     def digest(self, row: int) -> bytes:
-        event = self._file.events[row]
-        return bytes(event["digest0"].tobytes() + event["digest1"].tobytes())
+        return digest_of(self._file.events[row])
 
     def step_of(self, row: int) -> int:
         return int(self._file.events[row]["step"])

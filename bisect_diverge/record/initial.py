@@ -23,7 +23,6 @@ class FirstStates:
 
     def __init__(self) -> None:
         self._first = dict(_states())
-
         self._taken: dict[str, str] = {}
 
     def after(self, setter: str, text: str) -> str:
@@ -54,8 +53,9 @@ class FirstStates:
         for family, text in self._first.items():
             if seeded.isdisjoint(FAMILIES[family]) and now.get(family) not in (None, text):
                 data = text.encode()
-                keeper.text(data, hash_bytes(data))
-                yield setting(Layer.SEEDS, f"{INITIAL}{family}", hash_bytes(data), resolved=False)
+                value = hash_bytes(data)
+                keeper.text(data, value)
+                yield setting(Layer.SEEDS, f"{INITIAL}{family}", value, resolved=False)
 
 
 def _states() -> Iterator[tuple[str, str]]:

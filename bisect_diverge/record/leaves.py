@@ -27,6 +27,14 @@ def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield from _inside(value, path, 0)
 
 
+def named_leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield slot and value of every leaf as `leaves` does, but a lone leaf under the name alone."""
+    if isinstance(value, _LEAF_TYPES):
+        yield name, value
+    else:
+        yield from _inside(value, name, 0)
+
+
 def _inside(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
     if depth > MAX_DEPTH:
         return

@@ -123,7 +123,7 @@ def _visit(module: Any, fqn: str, path: set[int], found: list[tuple[str, Any]]) 
     found.append((fqn, module))
     for name, child in module._modules.items():
         if child is not None:
-            _visit(child, f"{fqn}.{name}" if fqn else name, path, found)
+            _visit(child, join(fqn, name), path, found)
     path.discard(id(module))
 
 

@@ -146,10 +146,7 @@ class Recorder:
             only_if_changed: Leave such a row out if they are those that were known.
         """
         writer = self._writer
-        if isinstance(leaf, Captured):
-            taken = leaf
-        else:
-            taken = capture(leaf, keep=self._full, device=None if writer is None else self._device)
+        taken = leaf if isinstance(leaf, Captured) else self._taken(leaf)
         if writer is None:
             self._postpone(phase, micro_batch, name, call, slot, leaf, taken, site, flags, edge)
             if self.forcing is not None:
@@ -379,13 +376,13 @@ class Recorder:
             weights.see(tensor)
             replaced = weights.hold((root.name, fqn, slot), tensor)
             taken, name = self._taken(tensor), (root.name, fqn, "")
-            if taken.later is not None:
-                row = self.add
-                row(FORWARD, micro_batch, name, 0, slot, taken, site=site, weight=tensor, only_if_changed=not replaced)
-                continue
-            if replaced or weights.changed(tensor, taken.digest):
-                self.add(FORWARD, micro_batch, name, 0, slot, taken, site=site, weight=tensor)
-            weights.note(tensor, taken.digest)
+            waits = taken.later is not None
+            if waits or replaced or weights.changed(tensor, taken.digest):
+                self.add(
+                    FORWARD, micro_batch, name, 0, slot, taken, site=site, weight=tensor, only_if_changed=not replaced
+                )
+            if not waits:
+                weights.note(tensor, taken.digest)
 
     # -- the file ----------------------------------------------------------------------------------------------
 

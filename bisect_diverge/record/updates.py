@@ -15,7 +15,7 @@ from bisect_diverge.model.coverage import NO_MODULE
 from bisect_diverge.record.codes import FLAG_SKIPPED, OPTIMIZER
 from bisect_diverge.record.frames import user_site
 from bisect_diverge.record.hook_ids import own_ids
-from bisect_diverge.record.leaves import leaves
+from bisect_diverge.record.leaves import named_leaves
 from bisect_diverge.record.names import variable_of
 from bisect_diverge.record.patches import Patches
 from bisect_diverge.record.process import say
@@ -134,9 +134,8 @@ class Updates:
                     continue
                 if value is None:
                     self._row(known, f"group{index}", str(key), None, flags)
-                for path, leaf in leaves(value, str(key)):
-                    lone = leaf is value
-                    self._row(known, f"group{index}", str(key) if lone else path, leaf, flags)
+                for slot, leaf in named_leaves(value, str(key)):
+                    self._row(known, f"group{index}", slot, leaf, flags)
 
     def _gradients(self, optimizer: torch.optim.Optimizer, known: _Known, flags: int) -> None:
         self._name_parameters(optimizer, known)
@@ -153,8 +152,8 @@ class Updates:
         for parameter, fqn in parameters:
             state = optimizer.state.get(parameter)
             for key, value in state.items() if state else ():
-                for path, leaf in leaves(value, f"state.{key}"):
-                    self._row(known, fqn, f"state.{key}" if leaf is value else path, leaf, flags)
+                for slot, leaf in named_leaves(value, f"state.{key}"):
+                    self._row(known, fqn, slot, leaf, flags)
         if self._scaler is not None:
             scale, found = _scaler_values(self._scaler, optimizer)
             self._row(known, "", "scale", scale, flags)

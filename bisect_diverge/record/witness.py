@@ -29,7 +29,7 @@ from bisect_diverge.model.witness import Witness, witness_path
 from bisect_diverge.record.capture import capture
 from bisect_diverge.record.generators import states
 from bisect_diverge.record.hook_ids import own_ids
-from bisect_diverge.record.leaves import leaves
+from bisect_diverge.record.leaves import named_leaves
 from bisect_diverge.record.leaving import leave_together
 from bisect_diverge.record.names import join, walk
 from bisect_diverge.record.overrides import override
@@ -174,8 +174,7 @@ class Watch:
             self._parameters[place] = capture(parameter).digest.hex()
             state = optimizer.state.get(parameter)
             for key, value in state.items() if state else ():
-                for path, leaf in leaves(value, f"state.{key}"):
-                    slot = f"state.{key}" if leaf is value else path
+                for slot, leaf in named_leaves(value, f"state.{key}"):
                     self._state[f"{place}.{slot}"] = capture(leaf).digest.hex()
         for name, buffer in seen.buffers.items():
             self._buffers[name] = capture(buffer).digest.hex()
@@ -232,7 +231,7 @@ def _buffers_beside(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, tor
     inner = {id(child) for module in modules for child in module._modules.values()}
     tops = []
     for top in modules:
-        parts = [] if id(top) in inner else list(walk(top))
+        parts = [] if id(top) in inner else walk(top)
         places = [place[id(p)] for _, part in parts for p in part._parameters.values() if id(p) in place]
         if places:
             tops.append((min(places), parts))

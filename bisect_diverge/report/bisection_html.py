@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from bisect_diverge.model.trial import BisectVerdict
 from bisect_diverge.report.bisection_parts import answer, repeat_commands, trial_row, units
 from bisect_diverge.report.html_page import bullets, command_list, e, page, section, table
+from bisect_diverge.report.words import whole
 
 if TYPE_CHECKING:
     from bisect_diverge.model.trial import Bisection
@@ -26,7 +27,7 @@ def bisection_html(bisection: Bisection, label_a: str, label_b: str) -> str:
     verdict, proof = answer(bisection, label_a, label_b)
     glyph, look = _LOOKS.get(bisection.verdict, ("?", "odd"))
     rows = [
-        (row.result, str(row.unit.layer), row.unit.knob, _side(row.unit.a), _side(row.unit.b), row.reason)
+        (row.result, str(row.unit.layer), row.unit.knob, whole(row.unit.a), whole(row.unit.b), row.reason)
         for row in units(bisection)
     ]
     wholes = [unit for unit, _ in bisection.taken_apart]
@@ -41,7 +42,3 @@ def bisection_html(bisection: Bisection, label_a: str, label_b: str) -> str:
         *section("Commands", [command_list(repeat_commands(bisection, label_a, label_b))]),
     ]
     return page(f"{bisection.verdict}: {label_a} and {label_b}", body)
-
-
-def _side(value: str | None) -> str:
-    return "(not set)" if value is None else value or '""'

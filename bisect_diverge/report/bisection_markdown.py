@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bisect_diverge.report.bisection_parts import answer, repeat_commands, trial_row, units
-from bisect_diverge.report.markdown import block, code, details, table, text
+from bisect_diverge.report.markdown import block, code, details, setting, table, text
 from bisect_diverge.report.words import plural
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def bisection_markdown(bisection: Bisection, label_a: str, label_b: str) -> str:
         (
             text(row.result),
             code(f"{row.unit.layer} {row.unit.knob}"),
-            _side(row.unit.a),
-            _side(row.unit.b),
+            setting(row.unit.a),
+            setting(row.unit.b),
             text(row.reason),
         )
         for row in units(bisection)
@@ -50,7 +50,3 @@ def bisection_markdown(bisection: Bisection, label_a: str, label_b: str) -> str:
         *details("commands", block(commands)),
     ]
     return "\n".join(lines)
-
-
-def _side(value: str | None) -> str:
-    return "(not set)" if value is None else code(value) or '""'

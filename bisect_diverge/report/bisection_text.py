@@ -10,14 +10,13 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from bisect_diverge.model.trial import BisectVerdict, Observer, Outcome, Role
+from bisect_diverge.model.trial import LEFT_OUT, BisectVerdict, Observer, Outcome, Role
 from bisect_diverge.report.bisection_commands import fix_command, trial_command, unit_name
-from bisect_diverge.report.words import Paint, moment, place, plain, plural, printable, setting
+from bisect_diverge.report.words import Paint, change, moment, place, plain, plural, printable, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from bisect_diverge.model.environment import Difference
     from bisect_diverge.model.trial import Bisection, Cause, Trial, Unit, Untested
 
 LONGEST_REASON = 300
@@ -94,7 +93,7 @@ def _collapsed(units: Sequence[Unit], apart: Apart) -> tuple[Unit, ...]:
 
 
 def _left_out(row: Untested) -> bool:
-    return row.reason.startswith("left out by ")
+    return row.reason.startswith(LEFT_OUT)
 
 
 def trial_line(trial: Trial, of: str = "", *, values: bool = False) -> str:
@@ -144,15 +143,11 @@ def _which_sets(cause: Cause) -> str:
     rows = [row for row in cause.consequences if row.layer not in own and row.a is not None and row.b is not None]
     if not rows or len(rows) > MOST_SET:
         return ""
-    return f", which sets {' and '.join(_change(row) for row in rows)}"
+    return f", which sets {' and '.join(change(row) for row in rows)}"
 
 
 def _set(units: Sequence[Unit]) -> str:
-    return " together with ".join(_change(unit) for unit in units)
-
-
-def _change(unit: Unit | Difference) -> str:
-    return printable(f"{unit.layer} {unit.knob}: {setting(unit.a)} -> {setting(unit.b)}")
+    return " together with ".join(change(unit) for unit in units)
 
 
 def _proofs(bisection: Bisection, paint: Paint) -> Iterator[str]:
@@ -194,8 +189,8 @@ def _proof(cause: Cause, bisection: Bisection, trials: dict[int, Trial]) -> Iter
         same = "the same place as A against B"
         other = "NOT where the proving trials first differ: theirs may be another divergence"
         yield f"first divergence: {where} - {same if cause.same_divergence else other}"
-    yield from (f"part of {_change(unit)}" for unit in cause.part_of)
-    yield from (f"moved with it: {_change(row)}" for row in cause.consequences)
+    yield from (f"part of {change(unit)}" for unit in cause.part_of)
+    yield from (f"moved with it: {change(row)}" for row in cause.consequences)
 
 
 def _what(cause: Cause, trial: Trial) -> str:
@@ -268,13 +263,13 @@ def _recording(bisection: Bisection) -> Iterator[str]:
 def _units(title: str, units: Sequence[Unit], paint: Paint) -> Iterator[str]:
     if units:
         yield paint(title, "title")
-        yield from (f"  {_change(unit)}" for unit in units)
+        yield from (f"  {change(unit)}" for unit in units)
 
 
 def _untested(title: str, rows: Sequence[Untested], paint: Paint) -> Iterator[str]:
     if rows:
         yield paint(title, "title")
-        yield from (f"  {_change(row.unit)}: {printable(row.reason)}" for row in rows)
+        yield from (f"  {change(row.unit)}: {printable(row.reason)}" for row in rows)
 
 
 def _notes(bisection: Bisection, paint: Paint) -> Iterator[str]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from bisect_diverge.model.divergence import Verdict
 from bisect_diverge.report.charts import growth_plot, heat_map, ulp_histogram
 from bisect_diverge.report.commands import commands
-from bisect_diverge.report.divergence_text import facts, verdict_sentence
+from bisect_diverge.report.divergence_text import facts, origins, verdict_sentence
 from bisect_diverge.report.html_page import bullets, command_list, e, page, pairs, section, table
 from bisect_diverge.report.numbers_text import PARTS, distance_text, growth_sentence
+from bisect_diverge.report.words import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +37,7 @@ def divergence_html(divergence: Divergence, label_a: str, label_b: str, options:
         f'<h1 class="{_LOOKS[divergence.verdict]}">{e(verdict_sentence(divergence))}</h1>',
         f'<p class="soft">A <code>{e(label_a)}</code> · B <code>{e(label_b)}</code></p>',
         pairs(facts(divergence), as_code=("address", "called")),
-        *section("Origins in that step", [bullets(_origins(divergence))]),
+        *section("Origins in that step", [bullets(map(str, origins(divergence)[:LISTED]))]),
         *section("What differs, by module and step", [heat_map(divergence.heat) if divergence.heat else ""]),
         *section("How the difference grows", _growth(divergence)),
         *section("ULP distance of the first tensor", [ulp_histogram(divergence.numbers) if divergence.numbers else ""]),
@@ -46,12 +47,6 @@ def divergence_html(divergence: Divergence, label_a: str, label_b: str, options:
         *section("Commands", [command_list(commands(divergence, label_a, label_b, options))]),
     ]
     return page(f"{divergence.verdict}: {label_a} and {label_b}", body)
-
-
-def _origins(divergence: Divergence) -> list[str]:
-    first = None if divergence.first is None else divergence.first.address
-    found = divergence.origins_in_first_step
-    return [str(address) for address in found[:LISTED]] if any(address != first for address in found) else []
 
 
 def _growth(divergence: Divergence) -> Iterator[str]:
@@ -76,12 +71,8 @@ def _environment(divergence: Divergence) -> Iterator[str]:
 
 def _differences(differences: Sequence[Difference]) -> Iterator[tuple[str, str, str, str]]:
     for row in differences:
-        yield str(row.layer), row.knob, _side(row.a), _side(row.b)
-        yield from (("", f"↳ {inner.knob}", _side(inner.a), _side(inner.b)) for inner in row.resolved)
-
-
-def _side(value: str | None) -> str:
-    return "(not set)" if value is None else value or '""'
+        yield str(row.layer), row.knob, whole(row.a), whole(row.b)
+        yield from (("", f"↳ {inner.knob}", whole(inner.a), whole(inner.b)) for inner in row.resolved)
 
 
 def _unpaired(divergence: Divergence) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bisect_diverge.report.commands import commands
-from bisect_diverge.report.divergence_text import facts, verdict_sentence
-from bisect_diverge.report.markdown import block, code, details, table, text
-from bisect_diverge.report.numbers_text import PARTS, ROWS, distance_text
+from bisect_diverge.report.divergence_text import facts, origins, verdict_sentence
+from bisect_diverge.report.markdown import block, code, details, setting, table, text
+from bisect_diverge.report.numbers_text import PARTS, distance_text, listed_steps
 from bisect_diverge.report.words import plural
 
 if TYPE_CHECKING:
@@ -60,26 +60,20 @@ def _environment(divergence: Divergence) -> Iterator[str]:
 
 
 def _difference(row: Difference) -> tuple[str, str, str, str]:
-    return text(row.layer), code(row.knob), _side(row.a), _side(row.b)
-
-
-def _side(value: str | None) -> str:
-    return "(not set)" if value is None else code(value) or '""'
+    return text(row.layer), code(row.knob), setting(row.a), setting(row.b)
 
 
 def _origins(divergence: Divergence) -> Iterator[str]:
-    first = None if divergence.first is None else divergence.first.address
-    if any(address != first for address in divergence.origins_in_first_step):
-        yield from (f"* {code(str(address))}" for address in divergence.origins_in_first_step[:LISTED])
-        more = len(divergence.origins_in_first_step) - LISTED
-        yield from [f"* ... {more} more"] if more > 0 else []
+    found = origins(divergence)
+    yield from (f"* {code(str(address))}" for address in found[:LISTED])
+    if len(found) > LISTED:
+        yield f"* ... {len(found) - LISTED} more"
 
 
 def _growth(divergence: Divergence) -> Iterator[str]:
     if divergence.growth is None or not divergence.growth.steps:
         return
-    steps = divergence.growth.steps
-    shown = steps if len(steps) <= ROWS else (*steps[: ROWS - 3], *steps[-3:])
+    steps, shown = divergence.growth.steps, listed_steps(divergence.growth)
     rows = [(str(step.step), *(text(distance_text(getattr(step, part))) for part in PARTS)) for step in shown]
     yield from table(("step", *(f"{part}: ULP, L2" for part in PARTS)), rows)
     if len(shown) < len(steps):

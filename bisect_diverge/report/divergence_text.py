@@ -14,6 +14,7 @@ from bisect_diverge.report.words import Paint, moment, place, plain, plural, pri
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from bisect_diverge.model.address import Address
     from bisect_diverge.model.divergence import Compared, Place
 
 LISTED = 5
@@ -119,15 +120,21 @@ def _amount(compared: Compared) -> str:
     return f"{amount}: {', '.join(parts)}"
 
 
-def _origins(divergence: Divergence, paint: Paint) -> Iterator[str]:
-    origins = divergence.origins_in_first_step
+def origins(divergence: Divergence) -> tuple[Address, ...]:
+    """Return the origins of the first step that differs; none where the first divergence is the only one."""
     first = None if divergence.first is None else divergence.first.address
-    if not [address for address in origins if address != first]:
+    found = divergence.origins_in_first_step
+    return found if any(address != first for address in found) else ()
+
+
+def _origins(divergence: Divergence, paint: Paint) -> Iterator[str]:
+    found = origins(divergence)
+    if not found:
         return
     yield paint("  origins in that step", "title")
-    yield from (f"    {printable(str(address))}" for address in origins[:LISTED])
-    if len(origins) > LISTED:
-        yield f"    ... {len(origins) - LISTED} more (--format json has all)"
+    yield from (f"    {printable(str(address))}" for address in found[:LISTED])
+    if len(found) > LISTED:
+        yield f"    ... {len(found) - LISTED} more (--format json has all)"
 
 
 def _growth(divergence: Divergence, paint: Paint) -> Iterator[str]:

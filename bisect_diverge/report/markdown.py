@@ -35,6 +35,11 @@ def code(value: str) -> str:
     return f"{ticks}{pad}{value}{pad}{ticks}".replace("|", "\\|")
 
 
+def setting(value: str | None) -> str:
+    """Return the value of a setting as a cell."""
+    return "(not set)" if value is None else code(value) or '""'
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Yield a table of cells that are Markdown already."""
     yield f"| {' | '.join(head)} |"

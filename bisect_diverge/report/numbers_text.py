@@ -10,7 +10,7 @@ from bisect_diverge.report.words import magnitude, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bisect_diverge.model.findings import Distance, Extent, Growth, Numbers, Rate
+    from bisect_diverge.model.findings import Distance, Extent, Growth, Numbers, Rate, StepDistance
 
 ROWS = 12
 """Steps of the growth that a text lists; the others are counted."""
@@ -79,11 +79,16 @@ def rate_sentence(rate: Rate) -> str:
     )
 
 
+def listed_steps(growth: Growth) -> tuple[StepDistance, ...]:
+    """Return the steps that a text lists: all, or the first and the last three."""
+    steps = growth.steps
+    return steps if len(steps) <= ROWS else (*steps[: ROWS - 3], *steps[-3:])
+
+
 def growth_lines(growth: Growth) -> Iterator[str]:
     """Yield a table: largest ULP and relative L2 distance of parameters, gradients and loss in each step."""
     yield f"{'step':>6}" + "".join(f"  {part + ' ULP, L2':<22}" for part in PARTS).rstrip()
-    steps = growth.steps if len(growth.steps) <= ROWS else (*growth.steps[: ROWS - 3], *growth.steps[-3:])
-    for step in steps:
+    for step in listed_steps(growth):
         if len(growth.steps) > ROWS and step is growth.steps[-3]:
             yield f"   ... {plural(len(growth.steps) - ROWS, 'step')} left out (--format json has all)"
         cells = "".join(f"  {distance_text(getattr(step, part)):<22}" for part in PARTS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bisect_diverge.report.fold import fold
-from bisect_diverge.report.words import Paint, plain, plural, printable, setting
+from bisect_diverge.report.words import Paint, change, plain, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,7 +92,7 @@ def _lines(plan: Plan, paint: Paint) -> Iterator[str]:
     yield paint(f"{plural(len(plan.units), 'unit')} to move", "title")
     width = max((len(way) for way in plan.ways), default=0)
     for unit, way in zip(plan.units, plan.ways, strict=True):
-        yield printable(f"  {way.ljust(width)}  {unit.layer} {unit.knob}: {setting(unit.a)} -> {setting(unit.b)}")
+        yield printable(f"  {way.ljust(width)}  {change(unit)}")
     if plan.untestable:
         yield paint("not testable here", "title")
         yield from (printable(f"  {row.unit.layer} {row.unit.knob}: {row.reason}") for row in plan.untestable)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bisect_diverge.model.replay import Part, ReplayVerdict
 from bisect_diverge.report.fold import fold
-from bisect_diverge.report.words import Paint, plain, plural, printable, setting, step
+from bisect_diverge.report.words import Paint, change, plain, plural, printable, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from bisect_diverge.model.address import Address
     from bisect_diverge.model.divergence import ElementStatistics
     from bisect_diverge.model.replay import Moved, Own, Replay
-    from bisect_diverge.model.trial import Unit
 
 MOST_ROWS = 20
 """So many of one part are listed."""
@@ -53,7 +52,7 @@ def _lines(replay: Replay, paint: Paint) -> Iterator[str]:
     yield _answer(replay, paint)
     for unit in replay.swapped:
         inert = "  (inert: no resolved value moved)" if unit in replay.inert else ""
-        yield f"  swapped   {_unit(unit)}{inert}"
+        yield f"  swapped   {change(unit)}{inert}"
     for part in Part:
         rows = [own for own in replay.differing if own.part is part]
         if rows:
@@ -66,7 +65,7 @@ def _lines(replay: Replay, paint: Paint) -> Iterator[str]:
         yield from _cannot(replay.cannot)
     if replay.untestable:
         yield paint("differs between A and B, and could not be swapped here", "title")
-        yield from (f"  {_unit(row.unit)}: {row.reason}" for row in replay.untestable)
+        yield from (f"  {change(row.unit)}: {row.reason}" for row in replay.untestable)
     yield from _notes(replay, paint)
 
 
@@ -151,7 +150,3 @@ def _count(part: Part, number: int) -> str:
     if part is Part.OUTSIDE and number != 1:
         return f"{number} tensors made outside of modules"
     return plural(number, COUNTED[part])
-
-
-def _unit(unit: Unit) -> str:
-    return printable(f"{unit.layer} {unit.knob}: {setting(unit.a)} -> {setting(unit.b)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bisect_diverge.report.words import Paint, moment, place, plain, plural, printable
+from bisect_diverge.report.words import Paint, moment, place, plain, plural, printable, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,7 +73,7 @@ def _not_repeatable(variation: Variation, paint: Paint) -> Iterator[str]:
 def _moved(rows: Sequence[Difference]) -> Iterator[str]:
     if rows:
         rows = sorted(rows, key=lambda d: d.a is None)  # what one of the two does not have comes last
-        names = ", ".join(f"{d.layer} {d.knob}: {_side(d.a)} -> {_side(d.b)}" for d in rows[:MOST_MOVED])
+        names = ", ".join(map(_unit, rows[:MOST_MOVED]))
         more = f" and {len(rows) - MOST_MOVED} more" if len(rows) > MOST_MOVED else ""
         yield f"    which moved {names}{more}"
 
@@ -112,12 +112,8 @@ def _change(trial: Trial) -> str:
     return _unit(trial.swapped[0])
 
 
-def _unit(unit: Unit) -> str:
-    return f"{unit.layer} {printable(unit.knob)}: {_side(unit.a)} -> {_side(unit.b)}"
-
-
-def _side(value: str | None) -> str:
-    return "(not set)" if value is None else printable(value) or '""'
+def _unit(unit: Unit | Difference) -> str:
+    return printable(f"{unit.layer} {unit.knob}: {whole(unit.a)} -> {whole(unit.b)}")
 
 
 def variation_plan_text(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bisect_diverge.model.address import Address
+    from bisect_diverge.model.environment import Difference
+    from bisect_diverge.model.trial import Unit
 
 Paint = Callable[[str, str], str]
 """Gives a text a look by its role (``bad``, ``good``, ``title``); colour only adds to the words."""
@@ -37,6 +39,16 @@ def setting(value: str | None) -> str:
         return "(not set)"
     value = _HASH.sub(lambda hash_: hash_[0][:SHORT_HASH], value)
     return (value if len(value) <= LONGEST else f"{value[:LONGEST]}...") or '""'
+
+
+def whole(value: str | None) -> str:
+    """Return the value of a setting, uncut and as it is."""
+    return "(not set)" if value is None else value or '""'
+
+
+def change(row: Unit | Difference) -> str:
+    """Return a setting with its values in A and B, short: ``hardware OMP_NUM_THREADS: 2 -> 1``."""
+    return printable(f"{row.layer} {row.knob}: {setting(row.a)} -> {setting(row.b)}")
 
 
 def plural(number: int, word: str) -> str:

@@ -37,7 +37,6 @@ INDEX = "index.json"
 LONGEST_MEMBER = 60_000
 """Bytes of the longest name of a member; a ZIP archive holds at most 65535."""
 
-
 LONGEST_ATTRIBUTE = 10_000
 """Characters of an attribute that are written; HDF5 holds 64 KiB."""
 
@@ -69,7 +68,7 @@ def export_tree(run: Run, out: Path, wanted: Wanted, *, force: bool = False) -> 
     done = Exported(out)
     with _becoming(run, out, force=force) as partial, h5py.File(partial, "w", libver=("v110", "v110")) as target:
         for file, rows in _steps(run, wanted):
-            for entry in _counted(chosen(file, rows, {}), len(rows), done):
+            for entry in _counted(chosen(file, rows), len(rows), done):
                 _dataset(target, entry, file.tensor(entry.record.row))
     return done
 
@@ -95,7 +94,7 @@ def export_archives(run: Run, out: Path, wanted: Wanted, suffix: str, save: Save
         for file, rows in _steps(run, wanted):
             arrays: dict[str, NDArray[Any]] = {}
             index: dict[str, dict[str, Any]] = {}
-            for entry in _counted(chosen(file, rows, {}), len(rows), done):
+            for entry in _counted(chosen(file, rows), len(rows), done):
                 name = "/".join(entry.parts[2:])
                 tensor = file.tensor(entry.record.row)
                 if tensor is not None:  # `chosen` yields none without

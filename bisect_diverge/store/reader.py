@@ -153,7 +153,7 @@ class RunFile:
             site=self.sites[event["site"]] if self.sites else "",
             dtype=ELEMENT_TYPES[event["dtype"]].name,
             shape=self.shapes[event["shape"]],
-            digest=(event["digest0"].tobytes() + event["digest1"].tobytes()).hex(),
+            digest=schema.digest_of(event).hex(),
             flags=Flag(int(event["flags"])),
             value=float(event["value"]),
             source=int(event["source"]),

@@ -76,6 +76,11 @@ def rank_path(run: Path, rank: int, occurrence: int = 0) -> Path:
     return run / f"rank-{rank:05d}{suffix}.h5"
 
 
+def digest_of(event: Any) -> bytes:
+    """Return the 16-byte digest of a row of ``/events``."""
+    return bytes(event["digest0"].tobytes() + event["digest1"].tobytes())
+
+
 def pool_name(element: ElementType) -> str:
     """Return the path of the pool of an element type."""
     return f"pool/{element.name}"

@@ -69,14 +69,14 @@ def chosen_rows(file: RunFile, wanted: Wanted) -> dict[int, NDArray[np.int64]]:
     return {int(step): rows[steps == step] for step in np.unique(steps)}
 
 
-def chosen(file: RunFile, rows: NDArray[np.int64], taken: dict[tuple[str, ...], int]) -> Iterator[Chosen]:
-    """Yield the rows whose tensor is in the file, each with its name.
+def chosen(file: RunFile, rows: NDArray[np.int64]) -> Iterator[Chosen]:
+    """Yield the rows whose tensor is in the file, each with its name; a repeated address gets ``~2``, ``~3``, ...
 
     Args:
         file: The recording.
         rows: Numbers of its rows.
-        taken: How often each name was used; filled here. A repeated address gets ``~2``, ``~3``, ...
     """
+    taken: dict[tuple[str, ...], int] = {}  # how often each name was used
     for row in rows.tolist():
         record = file.record_at(row)
         if not record.kept or record.flags & Flag.IN_BASELINE:

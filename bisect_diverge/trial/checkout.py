@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from bisect_diverge.environment.git import Git, GitError
 from bisect_diverge.environment.source import CODE
 from bisect_diverge.trial.packages import CannotBuildError
-from bisect_diverge.trial.sources import SECONDS, Sources, State
+from bisect_diverge.trial.sources import SECONDS, Index, Sources, State
 
 FOLDER = "source"
 """Folder of a search that holds the checkouts, beside the folders of its trials."""
@@ -51,13 +51,10 @@ def check_out(sources: Sources, tree: str, state: State, files: Mapping[str, Con
     """
 
     def fill(target: Path) -> None:
-        git = sources.runner()
-        with tempfile.TemporaryDirectory(dir=sources.scratch, prefix="index-") as folder:
-            git.variables["GIT_INDEX_FILE"] = f"{folder}/index"
-            git.run("read-tree", tree)
-            git.run("checkout-index", "--all", "--force", f"--prefix={target}/")
+        with sources.index() as git:
+            _lay_out(git, tree, target)
             objects = (str(sources.scratch / "objects"), *sources.alternates)
-            _own_repository(target, state, objects, Path(folder) / "index")
+            _own_repository(target, state, objects, Path(git.variables["GIT_INDEX_FILE"]))
         _submodules(sources, tree, target)
         _place(target, files)
         inside = sources.path_of(".")
@@ -178,10 +175,13 @@ def _submodules(sources: Sources, tree: str, target: Path) -> None:
         if git.text("rev-parse", "HEAD") == commit:
             place.symlink_to(origin)
             continue
-        with tempfile.TemporaryDirectory(dir=sources.scratch, prefix="index-") as folder:
-            git.variables["GIT_INDEX_FILE"] = f"{folder}/index"
-            git.run("read-tree", commit)
-            git.run("checkout-index", "--all", "--force", f"--prefix={place}/")
+        with Index(git, sources.scratch):
+            _lay_out(git, commit, place)
+
+
+def _lay_out(git: Git, tree: str, target: Path) -> None:
+    git.run("read-tree", tree)
+    git.run("checkout-index", "--all", "--force", f"--prefix={target}/")
 
 
 def _place(target: Path, files: Mapping[str, Content | None]) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from bisect_diverge.environment.dataset import DECLARED
 from bisect_diverge.environment.documents import Change, as_text, changes, parse
-from bisect_diverge.environment.inputs import FILE, LARGEST_COPY, LISTING, MOST_BYTES, REST, kept, names_in, present
+from bisect_diverge.environment.inputs import FILE, LARGEST_COPY, LISTING, MOST_BYTES, REST, names_in
+from bisect_diverge.environment.originals import original
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.model.trial import Unit
 
@@ -71,10 +72,8 @@ def path_of(cwd: str, name: str) -> str:
 
 def content(record: RunRecord, path: str, value: str | None) -> str | None:
     """Return where a content is: in the run's copies, else at its path; None if it is nowhere any more."""
-    place = kept(record.place, value)
-    if place is not None:
-        return str(place)
-    return path if value is not None and present(path, value) == value else None
+    place = original(record.place, value, Path(path))
+    return None if place is None else str(place)
 
 
 def why_not(a: RunRecord, b: RunRecord, difference: Difference) -> str:

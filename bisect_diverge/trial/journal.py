@@ -6,17 +6,18 @@ import contextlib
 import hashlib
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bisect_diverge.errors import ReplayError
-from bisect_diverge.model.address import Address
 from bisect_diverge.model.environment import Difference, Layer
-from bisect_diverge.model.trial import Outcome, Trial, Unit
+from bisect_diverge.model.trial import Outcome, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from bisect_diverge.model.trial import Unit
     from bisect_diverge.store.reader import Run
 
 FORMAT = 1
@@ -146,30 +147,5 @@ def _row(trial: Trial) -> dict[str, Any]:
 
 
 def _trial(row: dict[str, Any]) -> Trial:
-    return Trial(
-        n=row["n"],
-        base=row["base"],
-        swapped=tuple(_unit(unit) for unit in row["swapped"]),
-        outcome=Outcome(row["outcome"]),
-        signature=row["signature"],
-        inert=tuple(_unit(unit) for unit in row["inert"]),
-        consequences=tuple(
-            Difference(layer=Layer(d["layer"]), knob=d["knob"], a=d["a"], b=d["b"]) for d in row["consequences"]
-        ),
-        first_against_a=_address(row["first_against_a"]),
-        first_against_b=_address(row["first_against_b"]),
-        seconds=row["seconds"],
-        startup=row.get("startup", 0.0),
-        stopped_at_step=row["stopped_at_step"],
-        reason=row["reason"],
-        reused=True,
-        clamps=tuple(row.get("clamps", ())),
-    )
-
-
-def _unit(row: dict[str, Any]) -> Unit:
-    return Unit(layer=Layer(row["layer"]), knob=row["knob"], a=row["a"], b=row["b"])
-
-
-def _address(text: str | None) -> Address | None:
-    return None if text is None else Address.parse(text)
+    moved = tuple(Difference(layer=Layer(d["layer"]), knob=d["knob"], a=d["a"], b=d["b"]) for d in row["consequences"])
+    return replace(Trial.from_json(row), consequences=moved, reused=True)

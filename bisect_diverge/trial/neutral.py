@@ -104,8 +104,8 @@ def compare(
         names: Rank to names of parameters.
     """
     runs = (plain, recorded, again)
-    items = [_of_texts(kind, *runs) for kind in _TEXTS]
-    items[:0] = [_of_parts(kind, *(None if run is None else kind.parts(run) for run in runs)) for kind in _PROCESS]
+    items = [_of_parts(kind, *(None if run is None else kind.parts(run) for run in runs)) for kind in _PROCESS]
+    items += [_of_texts(kind, *runs) for kind in _TEXTS]
     for kind in _ENDS:
         parts = [None if run is None else _ranks(run, kind.of_witness) for run in runs]
         seen = kind if plain.witnesses else replace(kind, absent=_LEFT)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from bisect_diverge.errors import ReplayError, RunError
 from bisect_diverge.model.environment import Environment, Layer
 from bisect_diverge.model.run import State
-from bisect_diverge.model.trial import Observation, Outcome, Trial, Unit, Untested
+from bisect_diverge.model.trial import LEFT_OUT, Observation, Outcome, Trial, Unit, Untested
 from bisect_diverge.store.reader import Run
 from bisect_diverge.trial.advice import advice
 from bisect_diverge.trial.clamp import CLAMPS, with_clamps
@@ -323,10 +323,10 @@ class Trials:
         if self._pair.b is None or not self._pair.units.resolved:
             return (), ()
         units = replace(self._pair.units, units=_sorted(swapped), untestable=())
-        found = left_over(units, self.read_back(swapped), merged_record(self._pair.b).environment)
+        found = left_over(units, self.read_back(swapped))
         more = [unit for unit in found.units if unit not in swapped]
         out = self._pair.left_out
-        reasons = {unit: f"left out by {out[unit.layer]}" for unit in more if unit.layer in out}
+        reasons = {unit: f"{LEFT_OUT}{out[unit.layer]}" for unit in more if unit.layer in out}
         free = tuple(unit for unit in more if unit not in reasons)
         self._controls.add(swapped.union(free))
         refused = (Untested(unit=unit, reason=reason) for unit, reason in reasons.items())

@@ -72,7 +72,7 @@ def of_b_alone(sides: Sides) -> dict[str, str]:
     """
     out_of_sight, named = set(hidden(sides)), _named(sides.b)
     found = {}
-    for path, theirs, row in _read_by_b_alone(sides):
+    for path, theirs, row in read_by_b_alone(sides):
         now = present(path, row.value)
         in_sight = path not in out_of_sight
         place = content(sides.b, theirs, row.value)
@@ -87,7 +87,7 @@ def is_lendable(sides: Sides) -> bool:
     out_of_sight = set(hidden(sides))
     return any(
         (path in out_of_sight or not present(path, row.value)) and content(sides.b, theirs, row.value) is not None
-        for path, theirs, row in _read_by_b_alone(sides)
+        for path, theirs, row in read_by_b_alone(sides)
     )
 
 
@@ -100,7 +100,7 @@ def lost(sides: Sides, said: str) -> str:
     """
     of_a = made(sides.a, Written.OUTPUT)
     named = _named(sides.b) - _named(sides.a)
-    for path, theirs, row in _read_by_b_alone(sides):
+    for path, theirs, row in read_by_b_alone(sides):
         if theirs in of_a and content(sides.b, theirs, row.value) is None:
             return f"{path}, which A made and B read, was not kept and holds something else now"
     for path in sorted(of_a & made(sides.b, Written.CHANGED)):
@@ -109,7 +109,7 @@ def lost(sides: Sides, said: str) -> str:
     return ""
 
 
-def _read_by_b_alone(sides: Sides) -> Iterator[tuple[str, str, Setting]]:
+def read_by_b_alone(sides: Sides) -> Iterator[tuple[str, str, Setting]]:
     """Yield the path where A runs, the path where B ran, and the row of each file that A has not read."""
     of_a = rows(sides.a, FILE)
     for path, row in in_a(sides, FILE).items():

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from bisect_diverge.environment.dependencies import read
-from bisect_diverge.trial.requirements import normal
+from bisect_diverge.environment.dependencies import normal, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

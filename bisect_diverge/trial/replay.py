@@ -105,8 +105,7 @@ def replay(
                 )
                 environment = changed.run.first.record.environment
     of_a = merged_record(a).environment
-    of_b = environment if b is None else merged_record(b).environment
-    rest = left_over(moved, environment, of_b)
+    rest = left_over(moved, environment)
     return Replay(
         step=step,
         owns=owns,

@@ -10,6 +10,8 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
+from bisect_diverge.environment.dependencies import normal
+
 _EXTRA = re.compile(r"\bextra\b")
 Versions = tuple[str | None, str | None]
 """A's and B's version of a package; None where a run does not have it."""
@@ -41,11 +43,6 @@ def groups(packages: Mapping[str, Versions], places: tuple[Iterable[str], Iterab
             seen |= group
             found.append(tuple(sorted(group, key=lambda each: (-len(ties[each]), each))))
     return found
-
-
-def normal(name: str) -> str:
-    """Return the normal form of a package's name."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 @lru_cache(maxsize=512)

@@ -12,7 +12,7 @@ from bisect_diverge.diff.options import DiffOptions
 from bisect_diverge.errors import NotComparableError, ReplayError
 from bisect_diverge.model.divergence import Verdict
 from bisect_diverge.model.environment import Layer
-from bisect_diverge.model.trial import Unit, Untested
+from bisect_diverge.model.trial import LEFT_OUT, Unit, Untested
 from bisect_diverge.store.reader import Run
 from bisect_diverge.trial.circumstances import changed_files, circumstances
 from bisect_diverge.trial.clamp import split
@@ -101,7 +101,7 @@ def differing_units(a: Run, b: Run, out: Mapping[Layer, str] | None = None, imag
         image_cmd: What starts a command in a container image; empty: not known.
     """
     units, out = units_of(merged_record(a), merged_record(b), image_cmd), out or {}
-    left = tuple(Untested(unit=u, reason=f"left out by {out[u.layer]}") for u in units.units if u.layer in out)
+    left = tuple(Untested(unit=u, reason=f"{LEFT_OUT}{out[u.layer]}") for u in units.units if u.layer in out)
     return Units(
         units=tuple(unit for unit in units.units if unit.layer not in out),
         untestable=(*units.untestable, *left),
@@ -123,12 +123,13 @@ def trials(a: Run, b: Run | None, first: Address | None, options: TrialOptions) 
         ReplayError: if A's command cannot be started any more.
     """
     record = merged_record(a)
+    other = record if b is None else merged_record(b)
     trouble = check(record, in_image=bool(options.image_cmd and image_of(record)))
     if trouble:
         raise ReplayError(trouble, hint="trials run the recorded command again, in the recorded directory")
     last_step = max(file.steps for file in a.ranks.values()) - 1 if first is None else first.step + 1
     folder = a.path / "trials" if a.path.is_dir() else None
-    lies_about = circumstances(record, merged_record(b or a)) + options.image_cmd
+    lies_about = circumstances(record, other) + options.image_cmd
     journal = Journal(
         folder,
         key_of(a),
@@ -142,12 +143,7 @@ def trials(a: Run, b: Run | None, first: Address | None, options: TrialOptions) 
             Pair(
                 a=a,
                 b=b,
-                sides=Sides(
-                    a=record,
-                    b=record if b is None else merged_record(b),
-                    last_step=last_step,
-                    image_cmd=options.image_cmd,
-                ),
+                sides=Sides(a=record, b=other, last_step=last_step, image_cmd=options.image_cmd),
                 first=first,
                 journal=journal,
                 workspace=workspace,

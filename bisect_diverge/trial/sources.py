@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from bisect_diverge.environment import source
 from bisect_diverge.environment.git import Git, GitError
 from bisect_diverge.environment.knobs import NOT_READ
+from bisect_diverge.environment.originals import PATCH
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.trial.packages import CannotBuildError
 
@@ -118,7 +119,7 @@ class Sources:
             if value is not None and not _VALUE.fullmatch(value):
                 raise CannotBuildError(f"{value} is no content of {path}: give @B, or the name of an object of git")
         lines = [f"{_entry(value)}\t{path}" for path, value in wanted.items()]
-        with self._index() as git:
+        with self.index() as git:
             git.run("read-tree", self.tree(state))
             git.run("update-index", "-z", "--index-info", stdin=b"".join(os.fsencode(line) + b"\0" for line in lines))
             return _written(git)
@@ -167,8 +168,9 @@ class Sources:
         """Return git with our object store."""
         return Git(self.top, variables=dict(self._variables), seconds=SECONDS)
 
-    def _index(self) -> _Index:
-        return _Index(self.runner(), self.scratch)
+    def index(self) -> Index:
+        """Return a context in which git has an index of its own."""
+        return Index(self.runner(), self.scratch)
 
     def _names(self, record: RunRecord, layers: Iterable[Layer]) -> set[str]:
         """Return the paths of the files that have a row in some layers; code that is read as data is code."""
@@ -225,7 +227,7 @@ class Sources:
             raise CannotBuildError(text) from None
 
     def _made(self, state: State) -> str:
-        with self._index() as git:
+        with self.index() as git:
             git.run("read-tree", *([state.commit] if state.commit else ["--empty"]))
             if state.patch is not None:
                 _apply(git, state.patch)
@@ -238,7 +240,7 @@ class Sources:
             raise CannotBuildError(str(error)) from error
 
 
-class _Index:
+class Index:
     """An index of our own; errors of git are those of a configuration that cannot be made."""
 
     def __init__(self, git: Git, scratch: Path) -> None:
@@ -298,7 +300,7 @@ def _state(record: RunRecord) -> State:
     if changes in (NONE, ""):
         return State(commit[:12], commit)
     trouble = next((text for knob, text in _LOST if requested(record, knob)), "")
-    patch = Path(record.place) / "source.patch"
+    patch = Path(record.place) / PATCH
     if changes.startswith(NOT_READ):
         trouble = f"what was not committed was {changes}"
     elif not trouble and not (record.place and patch.is_file()):

@@ -16,7 +16,7 @@ from bisect_diverge.environment.documents import mixed
 from bisect_diverge.environment.inputs import FILE, LISTING, kept, names_in, present
 from bisect_diverge.record.divert import NOT_OPENED, OPENED
 from bisect_diverge.trial.inputs import HASH, content, keys_of, path_of, rows, split_key, text_of
-from bisect_diverge.trial.outputs import in_a, of_b_alone
+from bisect_diverge.trial.outputs import in_a, of_b_alone, read_by_b_alone
 from bisect_diverge.trial.packages import CannotBuildError
 from bisect_diverge.trial.parts import PARTS
 from bisect_diverge.trial.scratch import FILES
@@ -24,6 +24,8 @@ from bisect_diverge.trial.scratch import FILES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bisect_diverge.model.environment import Setting
+    from bisect_diverge.model.run import RunRecord
     from bisect_diverge.model.trial import Unit
     from bisect_diverge.trial.draft import Draft, Sides
 
@@ -60,22 +62,26 @@ def swap(sides: Sides, units: Sequence[Unit], draft: Draft) -> Draft:
 def _as_in_a(sides: Sides, draft: Draft) -> None:
     """Put back what A read and what has changed since, as far as it was kept."""
     for path, row in rows(sides.a, FILE).items():
-        place = kept(sides.a.place, row.value)
-        if place is not None and present(path, row.value) != row.value:
-            draft.paths[path] = str(place)
+        _put_back(sides.a, path, row, draft)
     for path, row in rows(sides.a, LISTING).items():
         names = names_in(sides.a.place, row.value)
         if names is not None:
             draft.listings[path] = list(names)
 
 
+def _put_back(record: RunRecord, path: str, row: Setting, draft: Draft) -> None:
+    """Let a path lead to the copy that a run kept, where something else lies there now."""
+    place = kept(record.place, row.value)
+    if place is not None and present(path, row.value) != row.value:
+        draft.paths[path] = str(place)
+
+
 def _expect(sides: Sides, draft: Draft) -> None:
     """Let a trial tell what it read otherwise than B: files that only one of the runs has read."""
-    of_a, of_b = rows(sides.a, FILE), in_a(sides, FILE)
-    for path, row in of_b.items():
-        if path not in of_a:
-            draft.expected[path].append((f"{row.layer}.{row.knob}", NOT_OPENED))
-    for path, row in of_a.items():
+    for path, _, row in read_by_b_alone(sides):
+        draft.expected[path].append((f"{row.layer}.{row.knob}", NOT_OPENED))
+    of_b = in_a(sides, FILE)
+    for path, row in rows(sides.a, FILE).items():
         if path not in of_b and of_b:
             draft.expected[path].append((f"{row.layer}.{row.knob}", OPENED))
 
@@ -112,16 +118,9 @@ def _list(sides: Sides, unit: Unit, draft: Draft) -> None:
         raise CannotBuildError(f"the list of the names in {folder} was not kept in B")
     draft.listings[folder] = list(names)
     draft.expected[folder].append((str(unit), NOT_OPENED))
-    of_a = rows(sides.a, FILE)
-    for path, row in in_a(sides, FILE).items():
-        place = kept(sides.b.place, row.value)
-        if (
-            path.startswith(f"{folder}/")
-            and path not in of_a
-            and place is not None
-            and present(path, row.value) != row.value
-        ):
-            draft.paths[path] = str(place)
+    for path, _, row in read_by_b_alone(sides):
+        if path.startswith(f"{folder}/"):
+            _put_back(sides.b, path, row, draft)
 
 
 def _overlay(sides: Sides, name: str, units: Sequence[Unit], draft: Draft, number: int) -> None:

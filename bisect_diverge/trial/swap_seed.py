@@ -45,7 +45,7 @@ def swap(sides: Sides, units: Sequence[Unit], draft: Draft) -> Draft:
         if knob.startswith(INITIAL):
             draft.pins[f"seeds.{knob}"] = _state(record, texts[0] or "")
         elif any(text is not None for text in texts):
-            told = [text if text is None or text.startswith(STATE) else _told(record, text) for text in texts]
+            told = [None if text is None else _told(record, text) for text in texts]
             draft.pins[f"seeds.{knob}"] = json.dumps(told)
     return draft
 
@@ -66,11 +66,7 @@ def _held(sides: Sides) -> dict[str, tuple[RunRecord, Sequence[str | None]]]:
 
 def _is_held(knob: str, text: str, moving: Sequence[str]) -> bool:
     """Whether a seed is given again in every trial: it is another in every process, and it is known."""
-    return knob.startswith(INITIAL) or ((_differs_by_itself(knob, text) or knob in moving) and is_told(text))
-
-
-def _differs_by_itself(knob: str, text: str) -> bool:
-    return knob.startswith(INITIAL) or is_fresh(text)
+    return knob.startswith(INITIAL) or ((is_fresh(text) or knob in moving) and is_told(text))
 
 
 def seeds_of(record: RunRecord) -> dict[str, str]:

@@ -41,7 +41,7 @@ def swap(sides: Sides, units: Sequence[Unit], draft: Draft) -> Draft:
     scratch = draft.folder.parent / FOLDER
     in_git = requested(sides.a, "repository") == GIT
     differ = bool(units) or _differ(sides)
-    if not differ and not (_commit_moved(sides.a) if in_git else _files_moved(sides.a)):
+    if not differ and not (_commit_moved(sides.a) if in_git else _files_moved(sides.a, _LAYERS)):
         return draft
     try:
         if in_git:
@@ -71,16 +71,13 @@ def _commit_moved(a: RunRecord) -> bool:
     """Whether the repository is no longer as it was when A was recorded."""
     now, _ = source.read_outside(Path(a.cwd), a.command)
     values = {row.knob: row.value for row in now}
-    return any(values.get(knob) != requested(a, knob) for knob in ("commit", "uncommitted")) or _features_moved(a)
+    moved = any(values.get(knob) != requested(a, knob) for knob in ("commit", "uncommitted"))
+    return moved or _files_moved(a, (Layer.FEATURES,))
 
 
-def _features_moved(a: RunRecord) -> bool:
-    return any(present(path_of(a.cwd, name)) != value for name, value in file_rows(a, Layer.FEATURES).items())
-
-
-def _files_moved(a: RunRecord) -> bool:
-    rows = file_rows(a, Layer.SOURCE)
-    return any(present(path_of(a.cwd, name)) != value for name, value in rows.items()) or _features_moved(a)
+def _files_moved(a: RunRecord, layers: Sequence[Layer]) -> bool:
+    rows = (row for layer in layers for row in file_rows(a, layer).items())
+    return any(present(path_of(a.cwd, name)) != value for name, value in rows)
 
 
 def _with_commit(sides: Sides, units: Sequence[Unit], draft: Draft, scratch: Path) -> Draft:

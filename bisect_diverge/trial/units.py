@@ -95,13 +95,12 @@ def units_of(a: RunRecord, b: RunRecord, image_cmd: str = "") -> Units:
     return Units(units=tuple(found), untestable=tuple(untestable), resolved=tuple(resolved))
 
 
-def left_over(units: Units, trial: Environment, b: Environment) -> Units:
+def left_over(units: Units, trial: Environment) -> Units:
     """Return the units with those resolved values that B's requested inputs did not bring about.
 
     Args:
         units: What differs.
         trial: Environment of a trial with every unit swapped, which does not have B's bits.
-        b: B's environment.
     """
     now = {(s.layer, s.knob): s.value for s in trial.settings}
     more: list[Unit] = []

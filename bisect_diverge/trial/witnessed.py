@@ -11,6 +11,7 @@ import numpy as np
 from bisect_diverge.errors import NotComparableError
 from bisect_diverge.model.address import PHASE_CODE, Phase
 from bisect_diverge.model.witness import Witness
+from bisect_diverge.store.schema import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +96,7 @@ def _updates(file: RunFile, last: int) -> Iterator[_Update]:
     for row in np.flatnonzero(wanted & ~slots[events["slot"]]).tolist():
         event = events[row]
         optimizer, fqn, _ = file.names[event["name"]]
-        digest = (event["digest0"].tobytes() + event["digest1"].tobytes()).hex()
+        digest = digest_of(event).hex()
         found[int(event["step"]), optimizer, int(event["call"])].append((fqn, file.slots[event["slot"]], digest))
     for (_, optimizer, _), rows in found.items():
         yield _Update(optimizer, rows)

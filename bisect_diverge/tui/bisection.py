@@ -14,7 +14,6 @@ from bisect_diverge.model.trial import (
     BisectVerdict,
     Cause,
     Observer,
-    Outcome,
     Role,
     Trial,
     Unit,
@@ -136,7 +135,7 @@ _EVENTS: dict[str, Callable[[Mapping[str, Any]], Event]] = {
     "plan": _planned,
     "started": lambda found: Started(_units(found["swapped"])),
     "unrecorded": lambda found: Unrecorded(str(found["of"])),
-    "finished": lambda found: Finished(_trial(found["trial"])),
+    "finished": lambda found: Finished(Trial.from_json(found["trial"])),
     "output": lambda found: Output(str(found["line"])),
     "note": lambda found: Note(str(found["text"])),
     "result": lambda found: Result(_bisection(found["bisection"])),
@@ -144,38 +143,15 @@ _EVENTS: dict[str, Callable[[Mapping[str, Any]], Event]] = {
 
 
 def _units(rows: list[Mapping[str, Any]]) -> tuple[Unit, ...]:
-    return tuple(_unit(row) for row in rows)
-
-
-def _unit(row: Mapping[str, Any]) -> Unit:
-    return Unit(layer=Layer(row["layer"]), knob=row["knob"], a=row["a"], b=row["b"])
+    return tuple(map(Unit.from_json, rows))
 
 
 def _untested(row: Mapping[str, Any]) -> Untested:
-    return Untested(unit=_unit(row), reason=row["reason"])
+    return Untested(unit=Unit.from_json(row), reason=row["reason"])
 
 
 def _address(text: str | None) -> Address | None:
     return None if text is None else Address.parse(text)
-
-
-def _trial(row: Mapping[str, Any]) -> Trial:
-    return Trial(
-        n=row["n"],
-        base=row["base"],
-        swapped=_units(row["swapped"]),
-        outcome=Outcome(row["outcome"]),
-        signature=row["signature"],
-        inert=_units(row["inert"]),
-        first_against_a=_address(row["first_against_a"]),
-        first_against_b=_address(row["first_against_b"]),
-        seconds=row["seconds"],
-        startup=row["startup"],
-        stopped_at_step=row["stopped_at_step"],
-        reason=row["reason"],
-        reused=row["reused"],
-        clamps=tuple(row["clamps"]),
-    )
 
 
 def _cause(row: Mapping[str, Any]) -> Cause:
@@ -200,10 +176,10 @@ def _bisection(row: Mapping[str, Any]) -> Bisection:
         innocent=_units(row["innocent"]),
         inert=tuple(_untested(unit) for unit in row["inert"]),
         untestable=tuple(_untested(unit) for unit in row["untestable"]),
-        trials=tuple(_trial(trial) for trial in row["trials"]),
+        trials=tuple(Trial.from_json(trial) for trial in row["trials"]),
         first=_address(row["first"] and row["first"]["address"]),
         notes=tuple(row["notes"]),
         finished=row["finished"],
         observer=Observer(row["observer"]),
-        taken_apart=tuple((_unit(unit), _units(unit["parts"])) for unit in row["taken_apart"]),
+        taken_apart=tuple((Unit.from_json(unit), _units(unit["parts"])) for unit in row["taken_apart"]),
     )

@@ -55,10 +55,10 @@ class View:
         return row, words.detail_of(row, self.records.statistics(line.index))
 
 
-def check(path: Path) -> None:
-    """Raise UsageError for a name without a suffix we know, OutputExistsError for a file that is there."""
-    if path.suffix not in SUFFIXES:
-        raise UsageError(f"the name has to end with one of {' '.join(SUFFIXES)}")
+def check(path: Path, suffixes: tuple[str, ...]) -> None:
+    """Raise UsageError for a name without one of the suffixes, OutputExistsError for a file that is there."""
+    if path.suffix not in suffixes:
+        raise UsageError(f"the name has to end with one of {' '.join(suffixes)}")
     if path.exists():
         raise OutputExistsError(f"{path} is there already")
 

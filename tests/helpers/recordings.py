@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 
 from bisect_diverge.model.elements import ELEMENT_TYPES
 from bisect_diverge.numerics.digest import digest, header
 from bisect_diverge.store.reader import Run
-from tests.helpers.command import surroundings
+from tests.helpers.command import BD, finished, surroundings
 
-BD = [sys.executable, "-m", "bisect_diverge"]
 RECORD = [*BD, "record", "-o", "run", "--"]
 
 TRAIN = """
@@ -38,17 +35,14 @@ def script(folder, text, name="script.py"):
 
 def call(command, *, status=0, timeout=120, text=True, stdin="", env=None, **variables):
     """Run a command; its exit status must be `status`."""
-    done = subprocess.run(
-        [str(part) for part in command],
+    return finished(
+        command,
+        status,
         input=stdin if text else stdin.encode(),
         env=(surroundings() if env is None else env) | variables,
-        capture_output=True,
         text=text,
         timeout=timeout,
-        check=False,
     )
-    assert done.returncode == status, f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done
 
 
 def record(command, **options):

@@ -11,13 +11,13 @@ from bisect_diverge.model.divergence import (
     Compared,
     Divergence,
     DivergenceKind,
-    ElementStatistics,
     Place,
     Side,
     Verdict,
 )
 from bisect_diverge.model.environment import Difference, Environment, Layer, Setting
 from bisect_diverge.model.run import Capture, RecordOptions, RunRecord, State
+from tests.helpers.elements import STATISTICS
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 counts = st.integers(min_value=0, max_value=2**62)
@@ -137,18 +137,7 @@ def test_a_divergence_in_json():
         is_origin=True,
         origin_reason="all its inputs are equal",
         origins_in_first_step=(Address.parse("r0/3/0/forward/model:blocks.2.attn#0:output.0"),),
-        tensor=ElementStatistics(
-            dtype="float32",
-            shape_a=(4, 64),
-            shape_b=(4, 64),
-            numel=256,
-            differing=2,
-            max_ulp=3,
-            max_abs=2.4e-07,
-            max_rel=1.1e-06,
-            first_index=(2, 17),
-            signature="reduction-order",
-        ),
+        tensor=STATISTICS,
         compared=Compared(steps=10, records=5490, equal=3120, differing=2370),
         environment=(Difference(layer=Layer.HARDWARE, knob="OMP_NUM_THREADS", a="2", b="1", resolved=(threads,)),),
         notes=("a note",),

@@ -12,7 +12,6 @@ from bisect_diverge.model.divergence import (
     Compared,
     Divergence,
     DivergenceKind,
-    ElementStatistics,
     LoneNan,
     Place,
     Side,
@@ -24,6 +23,7 @@ from bisect_diverge.numerics.signature import Signature
 from bisect_diverge.report.divergence_json import divergence_json
 from bisect_diverge.report.divergence_text import ENVIRONMENT_LINES, divergence_text
 from bisect_diverge.report.elements_text import HINTS
+from tests.helpers.elements import STATISTICS
 from tests.helpers.golden import check_golden
 
 ADDRESS = Address(
@@ -47,18 +47,7 @@ DIVERGED = Divergence(
     is_origin=True,
     origin_reason="its 1 input and everything recorded inside that call are equal",
     origins_in_first_step=(ADDRESS, LATER),
-    tensor=ElementStatistics(
-        dtype="float32",
-        shape_a=(4, 64),
-        shape_b=(4, 64),
-        numel=256,
-        differing=2,
-        max_ulp=3,
-        max_abs=2.4e-07,
-        max_rel=1.1e-06,
-        first_index=(2, 17),
-        signature="reduction-order",
-    ),
+    tensor=STATISTICS,
     compared=Compared(steps=10, records=5490, equal=3120, differing=2370),
     environment=DIFFERENCES,
     notes=("generators that neither run draws from differ in 11 records, which do not count: python",),

@@ -6,28 +6,16 @@ from dataclasses import replace
 import pytest
 
 from bisect_diverge.model.address import Address
-from bisect_diverge.model.divergence import ElementStatistics
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.model.replay import Moved, Own, Part, Replay, ReplayVerdict
 from bisect_diverge.model.trial import Unit, Untested
 from bisect_diverge.report.replay_json import replay_json
 from bisect_diverge.report.replay_text import MOST_ROWS, replay_text
+from tests.helpers.elements import STATISTICS
 from tests.helpers.golden import check_golden
 
 THREADS = Unit(layer=Layer.HARDWARE, knob="OMP_NUM_THREADS", a="2", b="1")
 DEVICE = Unit(layer=Layer.HARDWARE, knob="cpu.model", a="one", b="another")
-STATISTICS = ElementStatistics(
-    dtype="float32",
-    shape_a=(4, 64),
-    shape_b=(4, 64),
-    numel=256,
-    differing=2,
-    max_ulp=3,
-    max_abs=2.4e-07,
-    max_rel=1.1e-06,
-    first_index=(2, 17),
-    signature="reduction-order",
-)
 
 
 def own(part: Part, address: str, kind: str = "", *, inside: str = "", moved: str = "", reason: str = "") -> Own:

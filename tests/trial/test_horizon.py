@@ -5,13 +5,11 @@ import pytest
 from bisect_diverge.model.address import Address
 from bisect_diverge.model.trial import Outcome
 from bisect_diverge.store.reader import Run
-from bisect_diverge.trial.draft import Sides
 from bisect_diverge.trial.horizon import horizon_of, precedes
-from bisect_diverge.trial.journal import Journal
 from bisect_diverge.trial.judge import judge
-from bisect_diverge.trial.oracle import Pair, Trials
-from bisect_diverge.trial.workspace import Workspace
+from bisect_diverge.trial.oracle import Trials
 from tests.helpers.runs import training_rows, write_run
+from tests.trial.pairs import pair_of
 
 EARLY = "r0/1/0/forward/model:0#0:output.0"
 LATE = "r0/1/-/optimizer/opt:1.weight#0:grad"
@@ -86,15 +84,7 @@ def test_an_address_that_a_run_does_not_have_is_no_horizon(runs):
 def test_whole_steps_where_that_is_enough_else_rows(runs, noise, last_step, by_rows):
     """Noise in a later step ends trials before it; in the step of the divergence rows are cut, if any is left."""
     a, b = runs["a"], runs["b"]
-    pair = Pair(
-        a=a,
-        b=b,
-        sides=Sides(a=a.first.record, b=b.first.record, last_step=2),
-        journal=Journal(None, "a", "b", ""),
-        workspace=Workspace(),
-        first=Address.parse(EARLY),
-    )
-    limited = Trials(pair).limit([Address.parse(text) for text in noise])
+    limited = Trials(pair_of(a, b, first=Address.parse(EARLY))).limit([Address.parse(text) for text in noise])
     if last_step is None:
         assert limited is None
         return

@@ -7,13 +7,11 @@ import pytest
 from bisect_diverge.model.environment import Environment, Layer, Setting
 from bisect_diverge.model.run import RunRecord
 from bisect_diverge.store.reader import Run
-from bisect_diverge.trial.draft import Sides
-from bisect_diverge.trial.journal import Journal
-from bisect_diverge.trial.oracle import Pair, Trials
+from bisect_diverge.trial.oracle import Trials
 from bisect_diverge.trial.search import differing_units, left_out
 from bisect_diverge.trial.unrecorded import NO_UPDATE, end_of, told
-from bisect_diverge.trial.workspace import Workspace
 from tests.helpers.runs import training_rows, write_run
+from tests.trial.pairs import pair_of
 
 
 def record(**values):
@@ -54,16 +52,7 @@ def test_resolved_values_of_a_layer_that_is_left_out_are_listed(runs, only, skip
     units = differing_units(a, b, out)
     assert not units.units
     told_of = []
-    pair = Pair(
-        a=a,
-        b=b,
-        sides=Sides(a=a.first.record, b=b.first.record, last_step=2),
-        journal=Journal(None, "a", "b", ""),
-        workspace=Workspace(),
-        units=units,
-        left_out=out,
-        found=lambda more, cannot: told_of.append((more, cannot)),
-    )
+    pair = pair_of(a, b, units=units, left_out=out, found=lambda more, cannot: told_of.append((more, cannot)))
     found, cannot = Trials(pair).left_over(frozenset())
     assert sorted(map(str, found)) == free
     reasons = {str(row.unit): row.reason for row in cannot}

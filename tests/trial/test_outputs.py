@@ -13,13 +13,12 @@ from bisect_diverge.model.run import RunRecord, Written
 from bisect_diverge.model.trial import Bisection, BisectVerdict, Outcome, Trial, Unit
 from bisect_diverge.store.reader import Run
 from bisect_diverge.trial.draft import Sides
-from bisect_diverge.trial.journal import Journal
-from bisect_diverge.trial.oracle import Pair, Trials
+from bisect_diverge.trial.oracle import Trials
 from bisect_diverge.trial.outputs import hidden, is_lendable, lost, made_anew, of_b_alone
 from bisect_diverge.trial.search import with_prepared
-from bisect_diverge.trial.workspace import Workspace
 from tests.helpers.command import bd
 from tests.helpers.runs import training_rows, write_run
+from tests.trial.pairs import pair_of
 
 RESUME = Unit(layer=Layer.CONFIGURATION, knob="argv.--resume", a=None, b="set")
 
@@ -96,9 +95,7 @@ def test_a_trial_that_fails_is_run_again_with_what_b_read(tmp_path, monkeypatch)
     """Once, and never A's own; what is missing for good stands beside the reason."""
     sides = resumed(tmp_path, "--resume")
     runs = [Run(write_run(tmp_path / f"run-{n}", training_rows(change={}))) for n in "ab"]
-    pair = Pair(
-        a=runs[0], b=runs[1], sides=sides, journal=Journal(None, "a", "b", ""), workspace=Workspace()
-    )  # fmt: skip
+    pair = pair_of(*runs, sides)
     oracle = Trials(pair)
     tried = []
 

@@ -153,12 +153,12 @@ def test_a_file_that_only_one_run_read_becomes_a_unit_where_nothing_else_explain
     """A trial with everything else swapped says that it did not open the file that B had, or opened A's."""
     found = units_of(sides.a, sides.b)
     trial = Setting(layer=Layer.DATASET, knob="file:data/z", value="not opened", resolved=True)
-    more = left_over(found, Environment((trial,)), sides.b.environment)
+    more = left_over(found, Environment((trial,)))
     assert [str(u) for u in more.units][-1] == "dataset.file:data/z"
-    assert left_over(found, Environment(()), sides.b.environment).units == found.units
+    assert left_over(found, Environment(())).units == found.units
     back = units_of(sides.b, sides.a)
     opened = Setting(layer=Layer.DATASET, knob="file:data/z", value="opened", resolved=True)
-    gone = left_over(back, Environment((opened,)), sides.a.environment).units[-1]
+    gone = left_over(back, Environment((opened,))).units[-1]
     assert gone.b is None
     made = draft(Sides(a=sides.b, b=sides.a, last_step=0), gone)
     assert f"{sides.a.cwd}/data/z" in made.hidden

@@ -182,7 +182,7 @@ def test_resolved_values_become_units_where_a_trial_of_b_does_not_have_them():
     trial = record(
         "kernels:deterministic=False!", "kernels:cpu.capability=AVX2!", "hardware:threads.intra_op=2!"
     ).environment
-    found = left_over(units_of(a, b), trial, b.environment)
+    found = left_over(units_of(a, b), trial)
     assert names(found.units) == ["kernels.deterministic"]
     assert names(row.unit for row in found.untestable) == ["kernels.cpu.capability"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,10 +9,12 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 from textual.screen import Screen
 
-from bisect_diverge.errors import BisectDivergeError, OutputExistsError, UsageError
+from bisect_diverge.errors import BisectDivergeError
 from bisect_diverge.report.bisection_commands import trial_command
+from bisect_diverge.report.bisection_json import bisection_json
 from bisect_diverge.report.trial_text import trial_text
-from bisect_diverge.tui import words
+from bisect_diverge.report.words import whole
+from bisect_diverge.tui import export, words
 from bisect_diverge.tui.records import reason
 from bisect_diverge.tui.screens.help import HelpScreen
 from bisect_diverge.tui.widgets.prompt import Prompt
@@ -31,7 +32,7 @@ _ALL = 1_000_000
 
 def value_of(value: str | None) -> str:
     """Return a setting's value as it is shown."""
-    return "(not set)" if value is None else words.plain(value) or '""'
+    return words.plain(whole(value))
 
 
 class Reporting(Screen[None]):
@@ -149,10 +150,7 @@ class Reporting(Screen[None]):
         """Write the file when its name is there."""
         path = Path(event.text.strip()).expanduser()
         try:
-            if path.suffix not in SUFFIXES:
-                raise UsageError(f"the name has to end with one of {' '.join(SUFFIXES)}")
-            if path.exists():
-                raise OutputExistsError(f"{path} is there already")
+            export.check(path, SUFFIXES)
             path.write_text(self._report(path.suffix), encoding="utf-8")
         except (OSError, BisectDivergeError) as error:
             self.say(reason(error))
@@ -163,5 +161,5 @@ class Reporting(Screen[None]):
 
     def _report(self, suffix: str) -> str:
         if suffix == ".json":
-            return json.dumps(self.searching.bisection().to_json(), indent=2, ensure_ascii=False) + "\n"
+            return bisection_json(self.searching.bisection()) + "\n"
         return self.searching.report(self.commands.run_a, self.commands.run_b)

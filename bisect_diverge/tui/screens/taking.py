@@ -76,7 +76,7 @@ class Taking(Screen[None]):
     async def _export(self, name: str) -> None:
         path = Path(name).expanduser()
         try:
-            export.check(path)
+            export.check(path, export.SUFFIXES)
             if path.suffix == ".svg":
                 self.prompt.close()
                 text = self.app.export_screenshot(title="bd walk")
