@@ -45,7 +45,7 @@ def _steps(_context: click.Context, _parameter: click.Parameter, text: str | Non
 )
 @click.option("--steps", callback=_steps, metavar="FIRST:END", help="Steps to export; END is not included.")
 @click.option("--modules", multiple=True, metavar="GLOB", help="Export records whose FQN or address matches.")
-@click.option("--force", is_flag=True, help="Replace what is there.")
+@click.option("--force", is_flag=True, help="Replace a file, or an earlier export, that is there.")
 def command(
     run: str,
     *,

@@ -175,9 +175,9 @@ def _check_place(run: Run, out: Path, *, force: bool) -> None:
     for file in run.ranks.values():
         if file.path.resolve().is_relative_to(place):
             raise UsageError(f"{out} is, or holds, the run itself", hint=another)
-    if out.exists() and not force:
-        raise OutputExistsError(f"{out} exists", hint="choose another with -o, or add --force to replace it")
     if out.is_dir() and not all(_ARCHIVES.fullmatch(entry.name) for entry in out.iterdir()):
         raise OutputExistsError(f"{out} holds other things than an export: it is not replaced", hint=another)
+    if out.exists() and not force:
+        raise OutputExistsError(f"{out} exists", hint="choose another with -o, or add --force to replace it")
     if not out.parent.is_dir():
         raise UsageError(f"there is no directory {out.parent}", hint=f"mkdir -p {out.parent}")

@@ -39,6 +39,7 @@ def ended(folder: Path) -> dict[str, Ended]:
         "export a --steps x",
         "export a --steps 2 -o one.h5",
         "export a -o a --force",
+        "export a --format npz -o bad",
     ]
     return {" ".join(one.command): one for one in run_all([command.split() for command in commands], folder)}
 
@@ -59,6 +60,7 @@ def ended(folder: Path) -> dict[str, Ended]:
         ("export a --steps x", 2, "give FIRST:END, FIRST: or one step"),
         ("export a --steps 2 -o one.h5", 0, "one.h5: 22 tensors\n"),
         ("export a -o a --force", 2, "bd: a is, or holds, the run itself\n"),
+        ("export a --format npz -o bad", 2, "not replaced\n  choose another place with -o"),
     ],
 )
 def test_status_and_message(ended: dict[str, Ended], command: str, status: int, text: str):
