@@ -66,6 +66,32 @@ class ClampingOracle(Protocol):
 
 
 @runtime_checkable
+class FillingOracle(ClampingOracle, Protocol):
+    """An oracle that can fill memory that nobody has written, to see who reads it."""
+
+    def fills(self) -> Sequence[str]:
+        """Return two names for `clamped`, each of which fills it with other bytes; none where that cannot be done."""
+        ...
+
+    def fills_too(self, clamp: str) -> bool:
+        """Whether one of `clamps` fills memory as well, so that it hides who reads it."""
+        ...
+
+    def parted(self, swapped: frozenset[Unit], one: Collection[str], other: Collection[str]) -> Address | None:
+        """Return where a configuration first differs from itself with other clamps; two runs. None: nowhere."""
+        ...
+
+
+@runtime_checkable
+class MeasuringOracle(Protocol):
+    """An oracle that knows where the numbers of its trials stand (`Trial.numbers`)."""
+
+    def watched(self) -> Sequence[Address]:
+        """Return the address of each number, in order; none before the first trial."""
+        ...
+
+
+@runtime_checkable
 class AdvisingOracle(Protocol):
     """An oracle that can tell what may make a run noisy."""
 

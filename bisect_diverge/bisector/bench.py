@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from bisect_diverge.model.trial import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
-    from bisect_diverge.bisector.abilities import ObservingOracle
+    from bisect_diverge.bisector.abilities import FillingOracle, ObservingOracle
+    from bisect_diverge.model.address import Address
     from bisect_diverge.model.trial import Budget, Observation, Oracle, Trial, Unit
 
 A = "=A"
@@ -28,6 +29,8 @@ SUSPICIOUS = 4
 
 Two causes give at most two (each alone), so that an ordinary search pays nothing for it.
 """
+AGAIN = 3
+"""Number of the repeat that makes sure of a trial; those before it have other ends."""
 REPEATS_OF_FLAKY = 2
 """A flaky trial is repeated so often; where these agree the value is theirs."""
 
@@ -40,6 +43,20 @@ class Stopped(Exception):  # noqa: N818 - no error: the search ends early and sa
 
 class Noisy(Stopped):
     """Mixed configurations do not repeat themselves."""
+
+
+class Flaky(Noisy):
+    """A trial that the answer rests on has other bits when it is made once more."""
+
+    def __init__(self, first: Trial, again: Trial) -> None:
+        names = ", ".join(sorted(map(str, first.swapped)))
+        super().__init__(
+            f"A with {names} swapped does not repeat itself: {first.outcome} (trial {first.n}), then {again.outcome} "
+            f"(trial {again.n})"
+        )
+        self.swapped = frozenset(first.swapped)
+        self.values = value_of(first), value_of(again)
+        """What it was, and what it was then."""
 
 
 class Bench:
@@ -74,6 +91,8 @@ class Bench:
         self._values: dict[frozenset[Unit], Value] = {}
         self._others: set[str] = set()
         self._observed = 0
+        self._decide: Callable[[frozenset[Unit]], tuple[Trial, Value]] | None = None
+        self._sure: set[frozenset[Unit]] = set()
 
     @property
     def oracle(self) -> Oracle:
@@ -83,6 +102,18 @@ class Bench:
     def judge_by(self, oracle: Oracle) -> None:
         """Ask another oracle from now on, and forget what the former one said."""
         self._oracle = oracle
+        self._forget()
+
+    def decide_by(self, decide: Callable[[frozenset[Unit]], tuple[Trial, Value]]) -> None:
+        """Take values from somebody who makes several trials of a configuration, and forget those that were known.
+
+        Args:
+            decide: Returns a trial that stands for all, and the value.
+        """
+        self._decide = decide
+        self._forget()
+
+    def _forget(self) -> None:
         self._known.clear()
         self._values.clear()
         self._others.clear()
@@ -105,7 +136,7 @@ class Bench:
             Stopped: if one would have to be run and may not.
         """
         keys = [self._key(swapped) for swapped in configurations]
-        if self._jobs > 1:
+        if self._jobs > 1 and self._decide is None:
             self._run_together([key for key in dict.fromkeys(keys) if key not in self._known])
         return [self.value(key) for key in keys]
 
@@ -117,7 +148,10 @@ class Bench:
         """Return the trial of a configuration, run now if need be."""
         key = self._key(swapped)
         if key not in self._known:
-            self._known[key] = self._made(key, 0)
+            if self._decide is None:
+                self._known[key] = self._made(key, 0)
+            else:
+                self.value(key)
         return self._known[key]
 
     def found(self, swapped: Iterable[Unit]) -> Trial | None:
@@ -128,6 +162,25 @@ class Bench:
         """Return a further, independent repeat of a configuration."""
         return self._made(self._key(swapped), number)
 
+    def sure(self, swapped: Iterable[Unit]) -> Value:
+        """Return the value of a configuration whose being different the answer rests on: it is run twice.
+
+        Noise gives other bits, hardly ever A's or B's: what is equal needs no second look.
+
+        Raises:
+            Flaky: if the second run has another value.
+            Stopped: if it would have to be run and may not.
+        """
+        key = self._key(swapped)
+        value = self.value(key)
+        if value is not None and key not in self._sure and self._decide is None:
+            again = self._made(key, AGAIN)
+            self._sure.add(key)
+            if value_of(again) != value:
+                self._values[key] = None
+                raise Flaky(self._known[key], again)
+        return value
+
     def observe(self, oracle: ObservingOracle, swapped: Iterable[Unit]) -> Observation:
         """Return what a configuration does unrecorded; it counts against the budget, and is no trial.
 
@@ -137,6 +190,17 @@ class Bench:
         self._may_run(self._count())
         self._observed += 1
         return oracle.observe(self._key(swapped))
+
+    def part(self, oracle: FillingOracle, swapped: Iterable[Unit], *clamps: Collection[str]) -> Address | None:
+        """Return where a configuration differs from itself with other clamps; two runs, and no trial.
+
+        Raises:
+            Stopped: if they may not be run.
+        """
+        self._may_run(self._count() + 1)
+        self._observed += 2
+        one, other = clamps
+        return oracle.parted(self._key(swapped), one, other)
 
     def aside(self, oracle: Oracle, swapped: Iterable[Unit], number: int) -> Trial:
         """Return a trial that another oracle makes; listed, but never taken for the value of a configuration.
@@ -157,6 +221,9 @@ class Bench:
         return key
 
     def _judged(self, key: frozenset[Unit]) -> Value:
+        if self._decide is not None:
+            self._known[key], value = self._decide(key)
+            return value
         trial = self.trial(key)
         if trial.outcome is Outcome.FLAKY:
             again = {value_of(self._made(key, number)) for number in range(1, REPEATS_OF_FLAKY + 1)}
@@ -164,11 +231,13 @@ class Bench:
         value = value_of(trial)
         if trial.outcome is Outcome.OTHER and trial.signature and value not in self._others:
             self._others.add(trial.signature)
-            if len(self._others) == SUSPICIOUS and value_of(self._made(key, 1)) != value:
-                raise Noisy(
-                    f"trial {trial.n} does not repeat itself: where its units are mixed the run is noisy, "
-                    "and nothing can be told from other bits"
-                )
+            if len(self._others) == SUSPICIOUS:
+                self._sure.add(key)
+                if value_of(self._made(key, 1)) != value:
+                    raise Noisy(
+                        f"trial {trial.n} does not repeat itself: where its units are mixed the run is noisy, "
+                        "and nothing can be told from other bits"
+                    )
         return value
 
     def _may_run(self, made: int) -> None:
@@ -177,29 +246,43 @@ class Bench:
             raise Stopped(BY_USER)
         if limit is not None and made >= limit:
             raise Stopped(f"the budget of {limit} trial{'s' * (limit > 1)} is spent")
-        if self._budget.seconds is not None and self._clock() - self._begin >= self._budget.seconds:
+        if self._is_late():
             raise Stopped(f"the budget of {self._budget.seconds:g} s is spent")
+
+    def _is_late(self) -> bool:
+        return self._budget.seconds is not None and self._clock() - self._begin >= self._budget.seconds
 
     def _made(self, key: frozenset[Unit], repeat: int) -> Trial:
         self._may_run(self._count())
         return self._noted(self._oracle(key, repeat=repeat))
 
     def _run_together(self, keys: list[frozenset[Unit]]) -> None:
+        """Run configurations ``jobs`` at a time; what was not begun or was cut off is left to `value`: it says why."""
+        if not keys:
+            return
+        self._may_run(self._count())
         left = len(keys) if self._budget.trials is None else max(self._budget.trials - self._count(), 0)
-        if keys:
-            self._may_run(self._count())
+
+        def made(key: frozenset[Unit]) -> Trial | None:
+            return None if self._should_stop() or self._is_late() else self._oracle(key)
+
         with ThreadPoolExecutor(self._jobs) as pool:
             chosen = keys[:left]
-            for key, trial in zip(chosen, pool.map(self._oracle, chosen), strict=True):
-                self._known[key] = self._noted(trial)
+            for key, trial in zip(chosen, pool.map(made, chosen), strict=True):
+                if trial is not None and not self._is_cut_off(trial):
+                    self._known[key] = self._noted(trial)
 
     def _count(self) -> int:
         """Return the number of runs that were really made: one taken from a journal costs nothing."""
         return sum(not trial.reused for trial in self.trials) + self._observed + self._budget.used_trials
 
+    def _is_cut_off(self, trial: Trial) -> bool:
+        """Whether the user has ended a trial, which then says nothing of its units."""
+        return trial.outcome is Outcome.SKIP and self._should_stop()
+
     def _noted(self, trial: Trial) -> Trial:
-        if trial.outcome is Outcome.SKIP and self._should_stop():
-            raise Stopped(BY_USER)  # it was cut off, which says nothing of its units
+        if self._is_cut_off(trial):
+            raise Stopped(BY_USER)
         trial = replace(trial, n=len(self.trials) + 1)
         self.trials.append(trial)
         self._on_trial(trial)

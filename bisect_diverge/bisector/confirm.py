@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bisect_diverge.bisector.bench import A, B, value_of
-from bisect_diverge.bisector.noise import advise, bound_of, horizon_of
+from bisect_diverge.bisector.bench import A, B, Flaky, value_of
+from bisect_diverge.bisector.chain import without
+from bisect_diverge.bisector.noise import SAMPLE, advise, bound_of, horizon_of, what_follows
 from bisect_diverge.model.trial import BisectVerdict, Outcome
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ def confirm(state: State) -> None:
     _replayed(state, "A", (), state.replays_of_a, LEAST)
     if state.verdict is None:
         _replayed(state, "B", state.all_of_b or state.units, state.replays_of_b, _least_of_b(state))
+    if state.verdict is None:
+        _need_one_another(state)
 
 
 def is_confirmed(state: State) -> bool:
@@ -38,6 +41,46 @@ def is_confirmed(state: State) -> bool:
 
 def _least_of_b(state: State) -> int:
     return LEAST if state.target == B else LEAST + 1
+
+
+def _need_one_another(state: State) -> None:
+    """Make sure of sets of several units: that none of its units can be left out, and that one makes B.
+
+    Where a repeat says that a unit can be left out, both answers are candidates. That B without it is A says already
+    that a set makes B.
+    """
+    for chosen in [chosen for chosen in state.found if len(chosen) > 1]:
+        smaller = [without(chosen, (unit,)) for unit in chosen]
+        for some in smaller if state.bench.known(state.rest(*chosen)) == A else [chosen, *smaller]:
+            if state.bench.known(some) is None:
+                continue
+            try:
+                state.bench.sure(some)
+            except Flaky as flake:
+                state.verdict, state.complete, state.doubtful = BisectVerdict.INCONCLUSIVE, False, True
+                state.remedies.append(SAMPLE)
+                state.found += [some] if some != chosen and flake.values[1] == state.target else []
+                state.notes += [str(flake), *candidates(state, flake, () if some == chosen else chosen)]
+                return
+
+
+def candidates(state: State, noise: Exception, chosen: tuple[Unit, ...] = ()) -> Iterator[str]:
+    """Yield the answers that a trial which did not repeat itself leaves open; none of them is chosen.
+
+    Args:
+        state: The search.
+        noise: What the trial did.
+        chosen: A set of which that trial had all units but one; empty: the set was not known yet.
+    """
+    if not isinstance(noise, Flaky):
+        return
+    names = ", ".join(sorted(map(str, noise.swapped)))
+    if chosen:
+        yield f"either {' together with '.join(map(str, chosen))} makes B, or {names} without the rest of it"
+    elif state.target in noise.values:
+        yield f"either {names} without anything else makes B, or it takes a partner to do so"
+    else:
+        yield f"whether {names} has part in B cannot be told"
 
 
 def _replayed(state: State, name: str, swapped: tuple[Unit, ...], trials: list[Trial], least: int) -> None:
@@ -64,7 +107,7 @@ def _take_back(state: State, name: str, swapped: tuple[Unit, ...], trials: list[
     state.complete = False
     state.aside.clear()
     state.notes.append(
-        f"{name} does not repeat itself (trials {trials[0].n} and {last.n}): nothing can be blamed{where}"
+        f"{name} does not repeat itself (trials {trials[0].n} and {last.n}): {what_follows(state)}{where}"
     )
     advise(state, swapped, trials)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from bisect_diverge.bisector.abilities import CompletingOracle
 from bisect_diverge.bisector.bench import A, B, value_of
 from bisect_diverge.bisector.chain import Chain
+from bisect_diverge.bisector.memory import look_for_unwritten
 from bisect_diverge.bisector.noise import about_noise, keep_replays
 from bisect_diverge.bisector.plan import ordered
 from bisect_diverge.model.trial import BisectVerdict, Cause, Outcome, Role, Untested
@@ -61,6 +62,7 @@ def _repeats_itself(state: State, swapped: tuple[Unit, ...], record: str, repeat
             f"A replayed {len(trials)} times: its repeats agree with one another and not with the record ({what}): "
             "something that was not recorded has moved since",
         )
+        look_for_unwritten(state, swapped, value_of(trials[0]))
     else:
         keep_replays(state, record, trials)
     return False
@@ -121,6 +123,7 @@ def _nothing_to_move(state: State) -> None:
     if not state.untestable:
         why = "B's environment, as far as it was recorded, gives A" if state.units else "no unit differs"
         _give_up(state, BisectVerdict.INCONCLUSIVE, f"{why}: what differs was not recorded")
+        look_for_unwritten(state, (), A)
         return
     left_out = state.left_out()
     if left_out:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bisect_diverge.bisector.abilities import AdvisingOracle, ClampingOracle, LimitedOracle
-from bisect_diverge.bisector.bench import A, Stopped, value_of
+from bisect_diverge.bisector.abilities import AdvisingOracle, ClampingOracle, FillingOracle, LimitedOracle
+from bisect_diverge.bisector.bench import A, B, Stopped, value_of
+from bisect_diverge.bisector.memory import unwritten
 from bisect_diverge.model.address import PHASE_CODE
 from bisect_diverge.model.trial import BisectVerdict
 
@@ -16,10 +17,19 @@ if TYPE_CHECKING:
     from bisect_diverge.model.address import Address
     from bisect_diverge.model.trial import Trial, Unit
 
-HINT = "look for unseeded generators, PYTHONHASHSEED and seeds taken from the time"
-CLAMP = "bd bisect A B --clamp searches with all of these held in every trial, if A and B differ then too"
+_ELSEWHERE = "seeds taken from the time, clocks, files that others write, and what comes from the network"
+HINT = f"look for unseeded generators, PYTHONHASHSEED, {_ELSEWHERE}"
+BESIDE_CLAMPS = f"look for unseeded generators, {_ELSEWHERE}"
+CLAMP, SAMPLE = "--clamp", "--confidence 95"
+HOW = {
+    CLAMP: "--clamp searches with all of these held in every trial, if A and B differ then too",
+    SAMPLE: "--confidence 95 searches by repeats: it tells a likely cause with that confidence, and proves none",
+}
+"""Options of the command, and what they do."""
 REPEATS = 2
 """Trials with a clamp; so many that agree say little, and that is said."""
+MORE_REPEATS = 4
+"""The same where repeats without a clamp agree now and then: two that agree say nothing then."""
 
 
 def about_noise(state: State, swapped: tuple[Unit, ...], record: str, trials: list[Trial]) -> bool:
@@ -52,9 +62,14 @@ def about_noise(state: State, swapped: tuple[Unit, ...], record: str, trials: li
                 keep_replays(state, record, [bench.trial(swapped)])
                 return True
     state.verdict = BisectVerdict.NOT_REPEATABLE
-    state.notes.append(f"{name} does not repeat itself: nothing can be blamed{horizon_of(differing)}")
+    state.notes.append(f"{name} does not repeat itself: {what_follows(state)}{horizon_of(differing)}")
     advise(state, swapped, trials)
     return False
+
+
+def what_follows(state: State) -> str:
+    """Return what noise means for the search."""
+    return "nothing can be blamed" if state.confidence is None else "searched by repeats"
 
 
 def keep_replays(state: State, record: str, trials: list[Trial]) -> None:
@@ -72,45 +87,88 @@ def horizon_of(differing: Sequence[Address]) -> str:
 
 
 def advise(state: State, swapped: tuple[Unit, ...], trials: Sequence[Trial]) -> None:
-    """Note what may make a configuration noisy, and which clamps take that away: four more trials at most."""
+    """Note what may make a configuration noisy, and what takes that away: some more trials, none if repeats are asked.
+
+    At most two for each set of clamps that is tried (four where repeats agree now and then), four with memory filled,
+    and two runs to see where that shows.
+    """
     oracle = state.bench.oracle
     said = oracle.advise(trials) if isinstance(oracle, AdvisingOracle) else ()
     if said:
         state.notes += said
         return
+    if state.confidence is not None:
+        return
     if not isinstance(oracle, ClampingOracle):
         state.notes.append(HINT)
-        return
-    try:
-        state.notes += _tried(state, oracle, swapped)
-    except Stopped as stop:
-        state.notes += [HINT, f"not tried which clamp removes the noise: {stop}"]
+    else:
+        try:
+            _diagnose(state, oracle, swapped, MORE_REPEATS if _agree_by_chance(trials) else REPEATS)
+        except Stopped as stop:
+            state.notes += [HINT, f"not tried which clamp removes the noise, or not to the end: {stop}"]
+            state.remedies += [] if CLAMP in state.remedies else [CLAMP]
+    state.remedies.append(SAMPLE)
+    state.notes += [HOW[option] for option in state.remedies]
 
 
-def _tried(state: State, oracle: ClampingOracle, swapped: tuple[Unit, ...]) -> list[str]:
-    """Return what clamps do: all of them together, and if that helps the first of them alone."""
+def _agree_by_chance(trials: Sequence[Trial]) -> bool:
+    """Whether some of what does not repeat itself has the same bits all the same: the two records, and its repeats."""
+    values = [A, B, *(value for trial in trials if (value := value_of(trial)) is not None)]
+    return len(set(values)) < len(values)
+
+
+def _diagnose(state: State, oracle: ClampingOracle, swapped: tuple[Unit, ...], repeats: int) -> None:
+    """Try all clamps together, then one after another until one is enough; then whether unwritten memory is read."""
     every = tuple(oracle.clamps())
+    numbers, agree = _agree(state, oracle, swapped, every, repeats)
     names = ", ".join(every)
-    numbers, agree = _agree(state, oracle, swapped, every)
     if not agree:
-        return [
-            f"with every clamp it does not repeat itself either ({names}; trials {numbers}): no race of threads",
-            HINT,
-        ]
-    bound = f"{REPEATS} identical repeats bound the rate of flakes below {bound_of(REPEATS):.0%}"
-    found = [f"with every clamp it repeats itself ({names}; trials {numbers}; {bound})"]
-    numbers, alone = _agree(state, oracle, swapped, every[:1])
-    found.append(f"with {every[0]} alone it {'repeats itself too' if alone else 'does not'} (trials {numbers})")
-    return [*found, CLAMP]
+        state.notes.append(f"with every clamp it does not repeat itself either ({names}; trials {numbers})")
+        state.notes += [*unwritten(state, swapped), BESIDE_CLAMPS]
+        return
+    bound = f"{repeats} identical repeats bound the rate of flakes below {bound_of(repeats):.0%}"
+    state.notes.append(f"with every clamp it repeats itself ({names}; trials {numbers}; {bound})")
+    state.remedies.append(CLAMP)
+    enough = _alone(state, oracle, swapped, every, repeats)
+    if not enough or not isinstance(oracle, FillingOracle) or oracle.fills_too(enough):
+        state.notes += unwritten(state, swapped)
+
+
+def _alone(state: State, oracle: ClampingOracle, swapped: tuple[Unit, ...], every: Sequence[str], repeats: int) -> str:
+    """Note what each clamp does alone, up to the first that is enough; return that one, empty if none is.
+
+    Where repeats agree by chance too all are tried: the first may have been lucky.
+    """
+    tried, enough = 0, ""
+    try:
+        for clamp in every:
+            numbers, agree = _agree(state, oracle, swapped, (clamp,), repeats)
+            tried += 1
+            does = "repeats itself too" if agree else "does not"
+            state.notes.append(f"with {clamp} alone it {does} (trials {numbers})")
+            enough = enough or (clamp if agree else "")
+            if enough and repeats == REPEATS:
+                return enough
+    finally:
+        if tried < len(every):
+            state.notes.append(f"not tried alone: {', '.join(every[tried:])}")
+    if not enough:
+        state.notes.append("no clamp is enough alone: there is more than one source of noise")
+    return enough
 
 
 def _agree(
-    state: State, oracle: ClampingOracle, swapped: tuple[Unit, ...], clamps: tuple[str, ...]
+    state: State, oracle: ClampingOracle, swapped: tuple[Unit, ...], clamps: tuple[str, ...], repeats: int
 ) -> tuple[str, bool]:
+    """Return the numbers of some trials and whether they all agree; none is made after two that do not."""
     clamped = oracle.clamped(clamps)
-    trials = [state.bench.aside(clamped, swapped, number) for number in range(REPEATS)]
-    values = {value_of(trial) for trial in trials}
-    return " and ".join(str(trial.n) for trial in trials), len(values) == 1 and None not in values
+    trials: list[Trial] = []
+    values: set[str | None] = set()
+    while len(trials) < repeats and (len(trials) < REPEATS or len(values) == 1):
+        trials.append(state.bench.aside(clamped, swapped, len(trials)))
+        values.add(value_of(trials[-1]))
+    numbers = [str(trial.n) for trial in trials]
+    return f"{', '.join(numbers[:-1])} and {numbers[-1]}", len(values) == 1 and None not in values
 
 
 def bound_of(repeats: int) -> float:

@@ -33,6 +33,8 @@ def sufficient_set(
     met = tuple(unit for point in points for unit in point.units)
     chosen = _single(bench, [point.units for point in points], target, pinned)
     if chosen is None:
+        for point in points:
+            bench.sure(pinned.union(point.units))
         chosen = _completed(bench, met, without(points[-1].before, met), target, pinned)
     smallest = minimal(bench, chosen, target, pinned)
     single = tuple(point.units[0] for point in points if len(point.units) == 1)

@@ -54,7 +54,7 @@ def _cause(state: State, chosen: tuple[Unit, ...]) -> Cause:
         sufficient=reached,
         necessary=back == A,
         same_divergence=_same(state.first, forward, backward),
-        consequences=_consequences(forward, chosen),
+        consequences=_consequences(state, forward, chosen),
         proof=tuple(trial.n for trial in (forward, backward) if trial is not None),
         part_of=state.part_of(chosen),
     )
@@ -97,7 +97,7 @@ def _start(state: State, unit: Unit) -> Iterator[Cause]:
         sufficient=False,
         necessary=state.bench.known(state.rest(unit)) == A,
         same_divergence=True,
-        consequences=_consequences(trial, (unit,)),
+        consequences=_consequences(state, trial, (unit,)),
         proof=(trial.n,),
         part_of=state.part_of((unit,)),
     )
@@ -111,13 +111,15 @@ def _covered(state: State, chosen: tuple[Unit, ...]) -> Cause:
         sufficient=False,
         necessary=state.bench.known(state.rest(*chosen)) == A,
         same_divergence=starts(trial, state.first),
-        consequences=_consequences(trial, chosen),
+        consequences=_consequences(state, trial, chosen),
         proof=() if trial is None else (trial.n,),
         part_of=state.part_of(chosen),
     )
 
 
-def _consequences(trial: Trial | None, chosen: tuple[Unit, ...]) -> tuple[Difference, ...]:
+def _consequences(state: State, trial: Trial | None, chosen: tuple[Unit, ...]) -> tuple[Difference, ...]:
+    """Return what moved with a set, but what had moved by itself since A was recorded: A's replay has that too."""
     own = {(unit.layer, unit.knob) for unit in chosen}
     rows = () if trial is None else trial.consequences
-    return tuple(dict.fromkeys(row for row in rows if (row.layer, row.knob) not in own))
+    anyway = {row for replay in state.replays_of_a for row in replay.consequences}
+    return tuple(dict.fromkeys(row for row in rows if row not in anyway and (row.layer, row.knob) not in own))

@@ -29,6 +29,8 @@ def explain(state: State) -> None:
         value = state.bench.value(rest)
         if value is None or value == A:
             break
+        if value != state.target:
+            state.bench.sure(rest)
         chosen, passed = _next_set(state, rest, value)
         met.update(dict.fromkeys(passed))
         (state.found if value == state.target else state.covered).append(chosen)

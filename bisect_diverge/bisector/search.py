@@ -6,14 +6,16 @@ import time
 from typing import TYPE_CHECKING
 
 from bisect_diverge.bisector.bench import Bench, Noisy, Stopped
-from bisect_diverge.bisector.confirm import confirm, is_confirmed
+from bisect_diverge.bisector.confirm import candidates, confirm, is_confirmed
 from bisect_diverge.bisector.controls import control
 from bisect_diverge.bisector.drill import drill_down
 from bisect_diverge.bisector.matrix import fill
+from bisect_diverge.bisector.noise import SAMPLE
 from bisect_diverge.bisector.observer import check_recording
 from bisect_diverge.bisector.plan import ordered
 from bisect_diverge.bisector.prior import weight_for
 from bisect_diverge.bisector.rounds import explain
+from bisect_diverge.bisector.sampling import search_by_samples
 from bisect_diverge.bisector.state import State
 from bisect_diverge.bisector.verdict import answer, is_proved
 from bisect_diverge.model.trial import Bisection, BisectVerdict, SearchOptions
@@ -67,7 +69,13 @@ def bisect(
         clock=clock,
         weight=weight_for(first),
     )
-    state = State(bench=bench, units=ordered(units), first=first, untestable=list(untestable))
+    state = State(
+        bench=bench,
+        units=ordered(units),
+        first=first,
+        untestable=list(untestable),
+        confidence=options.confidence,
+    )
     try:
         try:
             control(state, options.budget.repeats)
@@ -79,9 +87,15 @@ def bisect(
                 if drill is not None:
                     drill_down(state, drill)
         except Noisy as noise:
-            state.notes.append(str(noise))
+            state.doubtful = True
+            state.notes += [str(noise), *candidates(state, noise)]
+            state.remedies.append(SAMPLE)
         if is_proved(state):
             confirm(state)
+        unproved = state.doubtful and not is_proved(state)
+        if options.confidence is not None and (unproved or state.verdict is BisectVerdict.NOT_REPEATABLE):
+            replays = options.budget.repeats
+            search_by_samples(state, options.confidence, replays=replays, mode=options.mode)
     except Stopped as stop:
         state.notes.append(f"the search stopped early: {stop}")
         state.finished = False

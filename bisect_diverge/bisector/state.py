@@ -10,6 +10,7 @@ from bisect_diverge.model.trial import LEFT_OUT, Observer
 if TYPE_CHECKING:
     from bisect_diverge.bisector.bench import Bench
     from bisect_diverge.model.address import Address
+    from bisect_diverge.model.sampling import Sampling
     from bisect_diverge.model.trial import BisectVerdict, Cause, Trial, Unit, Untested
 
 
@@ -44,12 +45,20 @@ class State:
     """Units that matter only beside others, without part in the target."""
     explained: set[Unit] = field(default_factory=set)
     """Units that are put back to A's value to see whether anything else has part."""
+    doubtful: bool = False
+    """A trial that something rests on did not repeat itself: only what is proved both ways counts."""
     complete: bool = False
     """All units but the explained ones at B's value give A: the rest has no part."""
     taken_apart: dict[Unit, tuple[Unit, ...]] = field(default_factory=dict)
     """Guilty units to their parts."""
     observer: Observer = Observer.NOT_TESTED
     """What recording does to A and B."""
+    confidence: float | None = None
+    """With what confidence to search by repeats if need be; None: not asked for."""
+    sampling: Sampling | None = None
+    """How a search by repeats went, if there was one."""
+    remedies: list[str] = field(default_factory=list)
+    """Options of the command that may help, the best first."""
     finished: bool = True
     notes: list[str] = field(default_factory=list)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bisect_diverge.bisector.bench import B
@@ -19,6 +20,8 @@ def answer(state: State) -> Bisection:
     found = (*state.settled, *causes(state))
     if state.verdict is BisectVerdict.NOT_REPEATABLE:
         found = ()
+    if state.sampling is not None:  # where noise first differs says nothing
+        found = tuple(replace(cause, same_divergence=False) for cause in found)
     blamed = {unit for cause in found for unit in cause.units}
     blamed.update(state.aside)
     inert = _inert(state, blamed)
@@ -29,7 +32,7 @@ def answer(state: State) -> Bisection:
     return Bisection(
         verdict=verdict,
         causes=found,
-        innocent=tuple(unit for unit in rest if unit not in named) if state.complete and not _alone(state) else (),
+        innocent=tuple(unit for unit in rest if unit not in named) if _is_told(state) else (),
         inert=inert,
         untestable=untestable,
         trials=tuple(state.bench.trials),
@@ -38,7 +41,14 @@ def answer(state: State) -> Bisection:
         finished=state.finished,
         observer=state.observer,
         taken_apart=tuple(state.taken_apart.items()),
+        sampling=state.sampling,
+        remedies=tuple(state.remedies),
     )
+
+
+def _is_told(state: State) -> bool:
+    """Whether the trials show that the rest has no part; samples show at most that no effect of it was seen."""
+    return state.complete and not _alone(state) and state.sampling is None
 
 
 def _alone(state: State) -> bool:
@@ -49,6 +59,8 @@ def _alone(state: State) -> bool:
 def _verdict(state: State) -> BisectVerdict:
     if state.verdict is not None:
         return state.verdict
+    if state.sampling is not None:
+        return BisectVerdict.LIKELY if is_proved(state) else BisectVerdict.INCONCLUSIVE
     return BisectVerdict.CAUSE if is_proved(state) and is_confirmed(state) else BisectVerdict.INCONCLUSIVE
 
 
@@ -59,7 +71,7 @@ def is_proved(state: State) -> bool:
 
 def _is_proved(state: State, cause: Cause) -> bool:
     """Return whether a cause answers the question: it makes B, or, where B is out of reach, its first divergence."""
-    if state.finished and cause.sufficient:
+    if state.finished and cause.sufficient and not state.doubtful:
         return True
     started = state.target != B and starts(state.bench.found(cause.units), state.first)
     return (cause.sufficient or started) and cause.necessary
@@ -83,18 +95,21 @@ def _inert(state: State, blamed: set[Unit]) -> tuple[Untested, ...]:
 
 def _about_units(state: State, rest: list[Unit], found: tuple[Cause, ...]) -> list[str]:
     notes = []
-    if is_proved(state) and not is_confirmed(state):
+    if is_proved(state) and state.sampling is None and not is_confirmed(state):
         notes.append("A and B were not replayed again, which a proof takes")
     if state.aside:
         names = ", ".join(str(unit) for unit in dict.fromkeys(state.aside))
         notes.append(f"these matter only beside others, and have no part in this divergence: {names}")
+    if rest and state.complete and state.sampling is not None:
+        notes.append(f"no effect was seen of: {', '.join(str(unit) for unit in rest)}")
     if rest and not state.complete:
         notes.append(f"not decided: {', '.join(str(unit) for unit in rest)}")
     elif rest and _alone(state):
         seen = ", ".join(str(unit) for unit in rest)
         unseen = ", ".join(str(row.unit) for row in state.untestable)
         notes.append(f"not decided: {seen}: no effect was seen, but they may act together with {unseen}")
-    if any(not cause.same_divergence for cause in found if cause.role is not Role.MASKED):
+    apart = [cause for cause in found if cause.role is not Role.MASKED and not cause.same_divergence]
+    if apart and state.sampling is None:
         notes.append("a proving trial first differs at another address than B does: it may be another divergence")
     for cause in found:
         if cause.role is Role.CAUSE and len(cause.units) > 1 and state.verdict is None:

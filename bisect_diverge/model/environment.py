@@ -71,6 +71,21 @@ class Environment:
         """Return the environment that `to_json` wrote."""
         return cls(tuple(Setting.from_json(row) for row in rows))
 
+    def value(self, layer: str, knob: str, *, resolved: bool | None = None) -> str | None:
+        """Return the value of a knob; None where it has none.
+
+        Args:
+            layer: Layer of the knob.
+            knob: Name of the knob.
+            resolved: Whether what was read back is asked for, or what was requested; None: the latter if there is one.
+        """
+        found = {
+            s.resolved: s.value
+            for s in self.settings
+            if (s.layer, s.knob) == (layer, knob) and resolved in (None, s.resolved)
+        }
+        return found.get(False, found.get(True))
+
     def merged(self, newer: tuple[Setting, ...]) -> Environment:
         """Return this environment with settings replaced or added by `newer`."""
         table = {(s.layer, s.knob, s.resolved): s for s in (*self.settings, *newer)}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
 from bisect_diverge.model.address import Address
+from bisect_diverge.model.divergence import Divergence
 from bisect_diverge.model.environment import Difference, Layer
+from bisect_diverge.model.sampling import Sampling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +90,12 @@ class Trial:
     """Taken from the journal of an earlier search, not run again."""
     clamps: tuple[str, ...] = ()
     """What was held in it against noise, beside its configuration."""
+    overridden: tuple[str, ...] = ()
+    """Calls of the script that set a knob otherwise than the trial held it, a sentence each."""
+    nearness: float | None = None
+    """How far it is on the way from A's record (0) to B's (1), in bits and numbers; None: not measured."""
+    numbers: tuple[float, ...] = ()
+    """Some recorded numbers of one element, the same ones in every trial; infinite where it has none."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the trial as plain JSON values."""
@@ -105,6 +114,8 @@ class Trial:
             "reason": self.reason,
             "reused": self.reused,
             "clamps": list(self.clamps),
+            **({"overridden": list(self.overridden)} if self.overridden else {}),
+            **({} if self.nearness is None else {"nearness": self.nearness, "numbers": _finite(self.numbers)}),
         }
 
     @classmethod
@@ -130,7 +141,14 @@ class Trial:
             reason=row["reason"],
             reused=row["reused"],
             clamps=tuple(row.get("clamps", ())),
+            overridden=tuple(row.get("overridden", ())),
+            nearness=row.get("nearness"),
+            numbers=tuple(math.inf if x is None else x for x in row.get("numbers", ())),
         )
+
+
+def _finite(numbers: tuple[float, ...]) -> list[float | None]:
+    return [x if math.isfinite(x) else None for x in numbers]
 
 
 _AGAINST = ("first_against_a", "first_against_b")
@@ -144,7 +162,8 @@ class Oracle(Protocol):
 
         Args:
             swapped: Units at B's values. All of them: B itself. None: A itself.
-            repeat: 0 may be answered from the journal; 1, 2, ... ask for further independent repeats.
+            repeat: 0 may be answered from the journal; 1, 2, ... ask for further independent repeats. Those from
+                `model.sampling.SAMPLED` on are a sample, and are taken from the journal whatever is swapped.
         """
         ...
 
@@ -196,6 +215,8 @@ class BisectVerdict(StrEnum):
     """The answer of a bisection."""
 
     CAUSE = "cause"
+    LIKELY = "likely"
+    """A cause with a stated confidence: the run does not repeat itself, and nothing about it is proved."""
     NO_DIFFERENCE = "no-difference"
     BY_ELIMINATION = "by-elimination"
     INCONCLUSIVE = "inconclusive"
@@ -277,8 +298,14 @@ class Bisection:
     """False: interrupted, or out of budget."""
     observer: Observer = Observer.NOT_TESTED
     """What recording does to A and B; the notes say it in words."""
+    divergence: Divergence | None = None
+    """A against B as they were recorded: what kind of difference `first` is, and how large; None: not told."""
     taken_apart: tuple[tuple[Unit, tuple[Unit, ...]], ...] = ()
     """Guilty units with their parts, the outermost first; the parts stand for the unit among the innocent."""
+    sampling: Sampling | None = None
+    """How a search by repeats came to its answer; None: every trial was judged by its bits."""
+    remedies: tuple[str, ...] = ()
+    """Options of `bd bisect` with which the same search may come further, the best first."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain JSON values."""
@@ -290,13 +317,26 @@ class Bisection:
             "inert": [row.to_json() for row in self.inert],
             "untestable": [row.to_json() for row in self.untestable],
             "trials": [trial.to_json() for trial in self.trials],
-            "first": None if self.first is None else {"address": str(self.first)},
+            "first": None if self.first is None else {"address": str(self.first)} | self._kind(),
             "notes": list(self.notes),
             "finished": self.finished,
             "observer": str(self.observer),
             "taken_apart": [
                 unit.to_json() | {"parts": [part.to_json() for part in parts]} for unit, parts in self.taken_apart
             ],
+            "sampling": None if self.sampling is None else self.sampling.to_json(),
+            "remedies": list(self.remedies),
+        }
+
+    def _kind(self) -> dict[str, Any]:
+        """Return what is known of the first divergence beside its address."""
+        found = self.divergence
+        if found is None:
+            return {}
+        return {
+            "kind": None if found.kind is None else str(found.kind),
+            "is_origin": found.is_origin,
+            "tensor": None if found.tensor is None else found.tensor.to_json(),
         }
 
 
@@ -327,3 +367,5 @@ class SearchOptions:
     """Trials at a time: all of the matrix, and trials that tell roles; a chain is one by one by nature."""
     observe: bool = True
     """Whether A and B are run once each without recording, where the oracle can do that."""
+    confidence: float | None = None
+    """With what confidence to search by repeats where A or B does not repeat itself, 0 to 1; None: not at all."""

@@ -5,25 +5,30 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bisect_diverge.environment.seeds import FAMILIES, FRESH, INITIAL
+from bisect_diverge.environment.seeds import FAMILIES, FRESH, INITIAL, rank_of
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.model.trial import BisectVerdict, Outcome
 from bisect_diverge.trial.swap_seed import CALL, stands_alone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from bisect_diverge.model.trial import Bisection, Unit
 
 
-def with_unseeded(bisection: Bisection) -> Bisection:
+def with_unseeded(bisection: Bisection, moving: Sequence[str] = ()) -> Bisection:
     """Return a bisection that blames no setting where the runs differ only in seeds that nobody gave.
 
     Swapping A's first states against B's is proof of where the difference comes from, and it is kept, as a note. But
     nothing of B's environment did it: A recorded once more differs from A as well, so A is what does not repeat itself.
+
+    Args:
+        bisection: The result.
+        moving: Setters that got another seed when A was replayed with nothing swapped.
     """
     units = [unit for cause in bisection.causes for unit in cause.units]
-    if bisection.verdict is not BisectVerdict.CAUSE or not units or not all(map(_moves_by_itself, units)):
+    moves = [_moves_by_itself(unit, moving) for unit in units]
+    if bisection.verdict is not BisectVerdict.CAUSE or not units or not all(moves):
         return bisection
     return replace(
         bisection,
@@ -33,17 +38,22 @@ def with_unseeded(bisection: Bisection) -> Bisection:
     )
 
 
-def _moves_by_itself(unit: Unit) -> bool:
-    return unit.layer is Layer.SEEDS and stands_alone(unit)
+def _moves_by_itself(unit: Unit, moving: Sequence[str]) -> bool:
+    return unit.layer is Layer.SEEDS and (stands_alone(unit) or rank_of(unit.knob.partition(CALL)[0])[0] in moving)
 
 
 def _said(unit: Unit) -> str:
     if unit.knob.startswith(INITIAL):
-        family = unit.knob.removeprefix(INITIAL)
-        setter = FAMILIES[family][0]
-        return f"the script draws from the generator of {family} and never seeds it: call {setter} with a fixed seed"
+        family, rank = rank_of(unit.knob.removeprefix(INITIAL))
+        setter, where = FAMILIES[family][0], "" if rank is None else f" on rank {rank}"
+        return (
+            f"the script draws from the generator of {family}{where} and never seeds it: "
+            f"call {setter} with a fixed seed"
+        )
     setter = unit.knob.partition(CALL)[0]
-    how = "lets the system choose the seed" if str(unit.a).startswith(FRESH) else "takes the seed from time or process"
+    how = "lets the system choose the seed" if FRESH in str(unit.a) else "takes the seed from time or process"
+    if not stands_alone(unit):
+        how = "gives another seed each time"
     return f"the script {how} in {setter} ({unit.a}, {unit.b}): give it a fixed one"
 
 

@@ -6,7 +6,7 @@ from bisect_diverge.environment.apply import HELD
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.model.trial import Unit
 from bisect_diverge.record.settings import VARIABLE, Settings, TrialSettings
-from bisect_diverge.trial.clamp import CLAMPS, split, with_clamps
+from bisect_diverge.trial.clamp import CLAMPS, FILLS, split, with_clamps
 from bisect_diverge.trial.runner import Launch
 
 
@@ -56,3 +56,15 @@ def test_what_cannot_be_blamed(name, by):
     free, held = split([unit(name)], tuple(CLAMPS))
     assert [row.reason for row in held] == ([f"clamped: {by} in every trial"] if by else [])
     assert bool(free) == (not by)
+
+
+def test_memory_is_filled_by_a_variable():
+    """The C library takes the complement of the byte; nothing else changes."""
+    trial = TrialSettings(stop_after_step=3)
+    started = Launch(command=("x",), environment={VARIABLE: Settings(run="/r", trial=trial).to_json()}, cwd="/")
+    for name in FILLS:
+        made = with_clamps(started, [name])
+        byte = int(name.rpartition(" ")[2], 16)
+        assert int(made.environment["MALLOC_PERTURB_"]) == 255 - byte
+        assert Settings.from_json(made.environment[VARIABLE]).trial.pins == ()
+    assert len(FILLS) == 2

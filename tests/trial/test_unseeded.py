@@ -4,6 +4,7 @@ import pytest
 
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.model.trial import Bisection, BisectVerdict, Cause, Outcome, Role, Trial, Unit
+from bisect_diverge.trial.memory import with_memory
 from bisect_diverge.trial.unseeded import with_unseeded
 
 UNSEEDED = Unit(layer=Layer.SEEDS, knob="initial-state.python", a="xxh3:1", b="xxh3:2")
@@ -42,3 +43,22 @@ def test_what_was_given_is_blamed(units):
     """A seed that the script was given, or another input beside: the answer stays as it is."""
     bisection = proved(*units)
     assert with_unseeded(bisection) == bisection
+
+
+def test_a_seed_that_moved_in_a_replay_was_given_by_nobody():
+    """However it was computed: a replay of A got another one."""
+    moved = Unit(layer=Layer.SEEDS, knob="torch.manual_seed#2", a="16903", b="25274")
+    found = with_unseeded(proved(moved), ("torch.manual_seed",))
+    assert (found.verdict, found.causes) == (BisectVerdict.NOT_REPEATABLE, ())
+    assert "gives another seed each time in torch.manual_seed (16903, 25274): give it a fixed one" in found.notes[0]
+    assert not found.remedies, "clamps and repeats do not help"
+    assert with_unseeded(proved(moved)).verdict is BisectVerdict.CAUSE
+    assert with_unseeded(proved(moved, FLAG), ("torch.manual_seed",)).verdict is BisectVerdict.CAUSE
+
+
+def test_what_fills_memory_is_no_cause_by_itself():
+    """Where `MALLOC_PERTURB_` is one, the note says what that means."""
+    filled = Unit(layer=Layer.RUNTIME, knob="MALLOC_PERTURB_", a=None, b="165")
+    (said, _) = with_memory(proved(filled)).notes
+    assert "reads memory that nobody has written" in said
+    assert with_memory(proved(FLAG)) == proved(FLAG)
