@@ -166,10 +166,22 @@ def _augmented(pair: _Pair) -> Batches | None:
     if not beside:
         return None
     changed = sum(a != b for a, b in zip(pair.samples_a, pair.samples_b, strict=True))
+    have = "has" if changed == 1 else "have"
     return pair.answer(
         BatchRelation.AUGMENTED,
-        f"{beside} is equal in the same order, but {changed} of {size} samples have other values: the same samples, "
+        f"{beside} is equal in the same order, but {changed} of {size} samples {have} other values: the same samples, "
         "augmented or read otherwise",
+    )
+
+
+def _numbers(pair: _Pair) -> Batches | None:
+    """Labels, tokens, indices: that one of a few whole numbers is in another batch too says nothing of its sample."""
+    if pair.a.dtype.kind not in "iub" or pair.a.ndim != 1 or pair.a.shape != pair.b.shape:
+        return None
+    changed = int(np.count_nonzero(pair.a != pair.b))
+    verb = "differs" if changed == 1 else "differ"
+    return pair.answer(
+        BatchRelation.OTHER, f"{changed} of {len(pair.a)} numbers (labels, tokens, indices) {verb}, place by place"
     )
 
 
@@ -204,7 +216,7 @@ def _other(pair: _Pair) -> Batches | None:
 
 _DIGEST_RULES: tuple[Callable[[_Pair], Batches | None], ...] = (_elsewhere,)
 """Rules that take digests only."""
-_RULES = (_elsewhere, _reordered, _duplicated, _subset, _augmented, _shuffled, _overlapping, _other)
+_RULES = (_elsewhere, _reordered, _numbers, _duplicated, _subset, _augmented, _shuffled, _overlapping, _other)
 
 FEWEST_ELEMENTS = 4
 """Elements of a sample from which equal elements in another order tell that it is the same."""
@@ -245,9 +257,13 @@ def _beside(trace: Trace, index: int) -> tuple[int, ...]:
     alike = np.ones(len(near), np.bool_)
     for part in (rows.step, rows.micro_batch, rows.phase, rows.place, rows.call):
         alike &= part[near] == part[index]
+    given = np.array([slot.startswith(_GIVEN) for slot in trace.tables.slots], np.bool_)
+    alike &= given[rows.slot[near]]  # outputs of the same call are no labels
     return tuple(near[alike & trace.paired[near] & (near != index)].tolist())
 
 
+_GIVEN = ("batch", "input", "kwarg")
+"""How the slots of a batch, or of what a root is given, begin."""
 NEAR = 64
 """Rows before and behind a row among which the other tensors of its batch are."""
 

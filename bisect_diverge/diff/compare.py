@@ -21,6 +21,7 @@ from bisect_diverge.diff.names import check_names
 from bisect_diverge.diff.notes import (
     algorithms_note,
     damage_note,
+    evaluation_note,
     generator_note,
     length_notes,
     partner_notes,
@@ -35,12 +36,14 @@ from bisect_diverge.diff.offset import proposed_offset
 from bisect_diverge.diff.options import DiffOptions
 from bisect_diverge.diff.origin import JUDGED_LIMIT, Judge, Ranks
 from bisect_diverge.diff.places import address_at, late_starts, place_at, types_at, values_at
+from bisect_diverge.diff.remarks import order_note, remade_note
 from bisect_diverge.diff.renamed import renamed_note
-from bisect_diverge.diff.statistics import cast_at, numbers_at, statistics_at
+from bisect_diverge.diff.statistics import cast_at, measured
 from bisect_diverge.diff.stretch import stretch_at
 from bisect_diverge.diff.structure import structure_sentence
 from bisect_diverge.diff.trace import RowState, Trace, build_trace
 from bisect_diverge.diff.unpaired import unpaired
+from bisect_diverge.diff.unshown import same_memory
 from bisect_diverge.model.address import PHASE_CODE, Address, Phase
 from bisect_diverge.model.divergence import Compared, Divergence, DivergenceKind, Verdict
 
@@ -174,7 +177,7 @@ def _diverged(a: Run, b: Run, ranks: _Ranks, first: First, options: DiffOptions)
     row = view.local(index)
     judge = Judge(view, _other_ranks(ranks.traces, first.trace, step))
     origin, origins = judge.judge(row), judge.origins()
-    kind = kind_of(trace, index, has_producer=bool(view.edge[row] >= 0))
+    kind = kind_of(trace, index, has_producer=bool(view.edge[row] >= 0) and same_memory(view, row) is None)
     place, addresses = place_at(trace, index), origins.addresses
     differing = int(np.count_nonzero(trace.state[view.index] == RowState.DIFFERS))
     propagated = differing - len(addresses)
@@ -186,8 +189,9 @@ def _diverged(a: Run, b: Run, ranks: _Ranks, first: First, options: DiffOptions)
         notes.append(f"only the first {JUDGED_LIMIT} differing records of step {step} were examined for origins")
     if kind is DivergenceKind.INITIALIZATION and not options.offset_b:
         notes.extend(_offset_note(trace))
-    statistics = statistics_at(trace, index, computed=kind is not DivergenceKind.DATA)
-    notes = [*damage_note(trace, statistics), *stranger_note(ranks.traces, ranks.lone), *notes]
+    statistics, numbers = measured(trace, index, computed=kind is not DivergenceKind.DATA)
+    remarks = (*remade_note(trace), *order_note(trace, step))
+    notes = [*damage_note(trace, statistics), *stranger_note(ranks.traces, ranks.lone), *remarks, *notes]
     return Divergence(
         verdict=Verdict.DIVERGED,
         kind=kind,
@@ -204,7 +208,7 @@ def _diverged(a: Run, b: Run, ranks: _Ranks, first: First, options: DiffOptions)
         environment=_environment(a, b),
         propagated=propagated,
         stretch=stretch_at(view, row) if origin.holds is not False else None,
-        numbers=numbers_at(trace, index),
+        numbers=numbers,
         batches=batches_at(trace, index) if kind is DivergenceKind.DATA else None,
         unpaired=tuple(unpaired(ranks.traces, ranks.lone)),
         growth=growth(ranks.traces, step) if options.growth else None,
@@ -259,6 +263,7 @@ def _common_notes(a: Run, b: Run, ranks: _Ranks, compared: Compared) -> Iterator
     yield from same_run_note(a, b)
     yield from step_rule_note(a, b)
     yield from partner_notes(ranks.traces, ranks.lone)
+    yield from evaluation_note(ranks.traces, ranks.lone)
     yield from renamed_note(ranks.traces, ranks.lone)
     yield from run_notes(a, b)
     yield from unhashable_note(compared.unreadable)

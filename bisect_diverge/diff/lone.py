@@ -48,6 +48,8 @@ class Reason(IntEnum):
     """Not asked for in the other run (``--modules``)."""
     BEYOND = 8
     """Before the first or after the last step that the other run recorded, or weights a later window begins with."""
+    LABELS = 9
+    """What a loss function compared with, which is recorded only where no other row holds that tensor."""
 
 
 FIRST = (Reason.TRAINING,)
@@ -55,8 +57,8 @@ FIRST = (Reason.TRAINING,)
 LAST_RESORT = (Reason.NO_PASS, Reason.EVALUATION, Reason.RECOMPUTE, Reason.WRAPPER, Reason.INSIDE)
 """Reasons with which it can where nothing else differs."""
 
-_RNG, _RECOMPUTE, _OPTIMIZER, _INIT = (
-    PHASE_CODE[phase] for phase in (Phase.RNG, Phase.RECOMPUTE, Phase.OPTIMIZER, Phase.INIT)
+_RNG, _RECOMPUTE, _OPTIMIZER, _INIT, _DATA = (
+    PHASE_CODE[phase] for phase in (Phase.RNG, Phase.RECOMPUTE, Phase.OPTIMIZER, Phase.INIT, Phase.DATA)
 )
 _BY_MODULE = [PHASE_CODE[phase] for phase in (Phase.INIT, Phase.FORWARD, Phase.BACKWARD, Phase.RECOMPUTE)]
 """Phases of which ``--modules`` chooses the rows, beside those of parameters in an update."""
@@ -121,6 +123,7 @@ def lone_rows(trace: Trace, reach_a: Reach, reach_b: Reach) -> Lone:
     reason[changed] = Reason.TRAINING
     for side, file in enumerate((trace.a, trace.b)):
         reason[(other == side) & _not_asked_for(rows, trace.tables, file.record.options.modules)] = Reason.FILTERED
+    reason[is_label(rows, trace.tables)] = Reason.LABELS
     begin = np.array([reach_a.begin, reach_b.begin])[other]
     far = np.iinfo(np.int64).max
     end = np.array([far if r.end is None else r.end for r in (reach_a, reach_b)])[other]
@@ -130,6 +133,12 @@ def lone_rows(trace: Trace, reach_a: Reach, reach_b: Reach) -> Lone:
     own = np.where(windows, [reach_b.begin, reach_a.begin], -1)[other]
     reason[(rows.phase == _INIT) & (own >= 0) & (rows.step >= own)] = Reason.BEYOND
     return Lone(index, reason)
+
+
+def is_label(rows: Columns, tables: Tables) -> NDArray[np.bool_]:
+    """Return which rows show what a loss function compared with: data under the name of the loss."""
+    of_loss = np.array([fqn == "loss" for _, fqn in tables.places], np.bool_)
+    return np.asarray((rows.phase == _DATA) & of_loss[rows.place]) if len(of_loss) else np.zeros(len(rows), np.bool_)
 
 
 def _not_asked_for(rows: Columns, tables: Tables, globs: tuple[str, ...]) -> NDArray[np.bool_]:

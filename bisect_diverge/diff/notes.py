@@ -11,6 +11,7 @@ from bisect_diverge.diff.ignored import IdleGenerator
 from bisect_diverge.diff.lone import Lone, Reach, Reason
 from bisect_diverge.diff.places import address_at
 from bisect_diverge.diff.trace import RowState
+from bisect_diverge.model.address import NO_PASS, PHASE_CODE, Phase
 from bisect_diverge.model.elements import BYTES
 from bisect_diverge.model.record import Flag
 from bisect_diverge.model.run import State
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
 
 STRANGERS = 10
 """Records of a run for each one with a partner, beyond which the two look like different programs."""
-_EXCUSED = (Reason.BEYOND, Reason.FILTERED, Reason.OPAQUE, Reason.RECOMPUTE, Reason.EVALUATION)
+_EXCUSED = (
+    Reason.BEYOND,
+    Reason.FILTERED,
+    Reason.OPAQUE,
+    Reason.RECOMPUTE,
+    Reason.EVALUATION,
+    Reason.LABELS,
+)
 """Reasons for which a record may lack a partner in two runs of one program."""
 
 WHY = {
@@ -37,6 +45,7 @@ WHY = {
     Reason.OPAQUE: "inside calls of which one run shows no inside (a compiled region)",
     Reason.FILTERED: "of modules and parameters that only one run was asked to record (--modules)",
     Reason.BEYOND: "of steps that only one run recorded",
+    Reason.LABELS: "of labels that a loss function was given (in the other run another record has them, or none)",
 }
 
 
@@ -49,6 +58,22 @@ def partner_notes(traces: Sequence[Trace], lone: Sequence[Lone]) -> Iterator[str
             trace, at = next((trace, at) for trace, at in found if len(at))
             has = "has" if count == 1 else "have"
             yield f"{_records(count)} {why} {has} no partner, the first at {address_at(trace, int(at[0]))}"
+
+
+def evaluation_note(traces: Sequence[Trace], lone: Sequence[Lone]) -> Iterator[str]:
+    """Return a sentence where one run alone goes backward through a pass in evaluation mode."""
+    for trace, rows in zip(traces, lone, strict=True):
+        at = rows.among((Reason.EVALUATION, Reason.INSIDE))
+        found = at[trace.rows.phase[at] == PHASE_CODE[Phase.BACKWARD]]
+        evaluating = found[trace.rows.micro_batch[found] < NO_PASS]
+        if len(evaluating):
+            index = int(evaluating[0])
+            side = "A" if trace.row_a[index] >= 0 else "B"
+            yield (
+                f"{side} trains on passes in evaluation mode, the first at {address_at(trace, index)}: model.train() "
+                "may not have been called again"
+            )
+            return
 
 
 def stranger_note(traces: Sequence[Trace], lone: Sequence[Lone]) -> Iterator[str]:

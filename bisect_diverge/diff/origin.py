@@ -32,6 +32,15 @@ from bisect_diverge.diff.lone import called_parents
 from bisect_diverge.diff.places import address_at, starts_late
 from bisect_diverge.diff.starts import is_window
 from bisect_diverge.diff.trace import RowState, Trace
+from bisect_diverge.diff.unshown import (
+    cut_off,
+    forgotten_state,
+    lone_draws,
+    none_beside_zeros,
+    other_group,
+    same_memory,
+    shared_weight,
+)
 from bisect_diverge.model.address import PHASE_CODE, PHASES, Phase
 
 if TYPE_CHECKING:
@@ -133,7 +142,8 @@ class Judge:
     def _alone(self, row: int) -> Origin:
         if is_extra_draw(self.trace, int(self.view.index[row])):
             return self._extra_draw(row)
-        return Origin(None, "it has no counterpart in the other run that could be compared")
+        cut = cut_off(self.view, row) if self.view.role[row] == Role.GRAD_OUTPUT else ""
+        return Origin(None, cut or "it has no counterpart in the other run that could be compared")
 
     def _beginning(self, row: int) -> Origin | None:
         """Judge a row that nothing of this step goes into; None: something may."""
@@ -145,6 +155,9 @@ class Judge:
             return self._generator(row)
         if phase is Phase.INIT and is_window(self.trace.a):
             return Origin(None, _MID_RUN.format("the"))
+        if phase is Phase.DATA and self.trace.tables.places[self.view.rows.place[row]][1]:
+            why = "labels that the loss function was given: no recorded tensor is known to have gone in"
+            return Origin(None if self._bad_before[row] else True, why)
         return Origin(True, _BEGINNINGS[phase]) if phase in _BEGINNINGS else None
 
     def origins(self) -> Origins:
@@ -194,6 +207,10 @@ class Judge:
         before = states[trace.paired[states]]
         lone = states[states > before.max(initial=-1)]
         if len(lone):
+            equal_before = len(before) and trace.same[before[-1]]
+            alone, why = lone_draws(self.view, row, int(before[-1]), lone) if equal_before else (False, "")
+            if why:
+                return Origin(alone or None, why)
             return Origin(None, f"only one run has the state before it: {address_at(trace, int(lone[-1]))}")
         if not len(before):
             return Origin(True, "no earlier state of that generator is recorded: it was seeded differently")
@@ -238,6 +255,10 @@ class Judge:
         return Origin(True, f"{_inputs_text(len(inputs))} and everything recorded inside that call {_EQUAL}")
 
     def _input(self, row: int) -> Origin:
+        beside = same_memory(self.view, row)
+        if beside is not None:
+            name = self._address(beside)
+            return Origin(True, f"it is fed in from outside, out of the memory that {name} is of, which is equal")
         edge = int(self.view.edge[row])
         if edge >= 0:
             return self._by_edge(edge)
@@ -280,7 +301,14 @@ class Judge:
         edge = int(self.view.edge[row])
         if edge >= 0:
             return self._by_edge(edge)
-        return Origin(None, "no recorded tensor is known to have gone into the loss")
+        unknown = "no recorded tensor is known to have gone into the loss"
+        if (self.trace.state[self.view.index[:row]] == RowState.DIFFERS).any():  # idle generators do not count
+            return Origin(None, unknown)
+        return Origin(
+            None,
+            f"{unknown}, and none before it in that step differs: labels, weights and options of a loss function enter "
+            "no module",
+        )
 
     def _grad_output(self, row: int) -> Origin:
         view = self.view
@@ -294,6 +322,9 @@ class Judge:
 
     def _grad(self, row: int) -> Origin:
         gradients = gradients_of_module(self.view, row)
+        lacking = none_beside_zeros(self.view, row)
+        if lacking:
+            return Origin(None if len(gradients) or "zeros" not in lacking else True, lacking)
         if not len(gradients):
             return Origin(None, "no gradient of an output of its module was recorded")
         calls = np.unique(self.view.group[gradients])
@@ -329,6 +360,9 @@ class Judge:
             return Origin(False, f"what the update used differs: {self._address(spoilt)}")
         if not self._equal_before(row):
             return Origin(False, "that parameter or its state differed already before the update")
+        unknown = other_group(view, row) or forgotten_state(view, row)
+        if unknown:
+            return Origin(None, unknown)
         return Origin(True, f"the gradient and the settings of that update {_EQUAL}, and so was the state before")
 
     def _changed(self, row: int) -> Origin:
@@ -390,6 +424,8 @@ class Judge:
         held = [entry for module in modules for entry in self._parameters.get(module, ())]
         for name, same in held:
             before = self._parameter_before(name, row, same)
+            if before is None and (shared := shared_weight(self.view, name)):
+                return Origin(False, shared)
             if before is None:
                 return Origin(None, f"only one run changed its parameter or buffer {name[1]} outside of an update")
             if not before:

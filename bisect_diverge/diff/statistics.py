@@ -41,8 +41,18 @@ def statistics_at(trace: Trace, index: int, *, computed: bool = True) -> Element
         computed: A kernel made them: no batch, and nothing else that was fed in.
     """
     both = comparable_tensors(trace, index)
-    if both is None:
-        return None
+    return None if both is None else _statistics(trace, index, both, computed=computed)
+
+
+def measured(
+    trace: Trace, index: int, *, computed: bool = True
+) -> tuple[ElementStatistics, Numbers] | tuple[None, None]:
+    """Return `statistics_at` and `numbers_at` of a row, whose tensors are read once for both."""
+    both = comparable_tensors(trace, index)
+    return (None, None) if both is None else (_statistics(trace, index, both, computed=computed), _numbers(both))
+
+
+def _statistics(trace: Trace, index: int, both: tuple[Tensor, Tensor, str], *, computed: bool) -> ElementStatistics:
     phase, slot = PHASES[trace.rows.phase[index]], trace.tables.slots[trace.rows.slot[index]]
     products = slot == "grad" or (phase not in (Phase.INIT, Phase.OPTIMIZER) and slot not in PARAMETER_SLOTS)
     return element_statistics(*both, computed=computed and phase is not Phase.DATA, products=products)
@@ -51,8 +61,10 @@ def statistics_at(trace: Trace, index: int, *, computed: bool = True) -> Element
 def numbers_at(trace: Trace, index: int) -> Numbers | None:
     """Return more on how the tensors of a row differ; None unless both are kept, of one type and one shape."""
     both = comparable_tensors(trace, index)
-    if both is None:
-        return None
+    return None if both is None else _numbers(both)
+
+
+def _numbers(both: tuple[Tensor, Tensor, str]) -> Numbers:
     from bisect_diverge.numerics.elementwise import elementwise
 
     found = elementwise(*both)

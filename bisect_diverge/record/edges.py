@@ -58,6 +58,14 @@ class Edges:
         except (RuntimeError, NotImplementedError):
             return -1
 
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Return whether all of the memory that this tensor is in is this tensor, and a row recorded some of it."""
+        try:
+            storage = tensor.untyped_storage()
+            return storage.nbytes() == tensor.numel() * tensor.element_size() and storage._cdata in self._seen
+        except (RuntimeError, NotImplementedError):
+            return False
+
     def clear(self) -> None:
         """Forget everything: a new step begins."""
         for _, _, reference in self._seen.values():

@@ -12,9 +12,10 @@ import torch
 
 from bisect_diverge.model.address import NO_PASS
 from bisect_diverge.model.coverage import HOOKS_CALLED, HOOKS_SET
-from bisect_diverge.record.codes import BACKWARD, FORWARD
+from bisect_diverge.record.codes import BACKWARD, DATA, FORWARD
 from bisect_diverge.record.frames import user_site
 from bisect_diverge.record.hook_ids import own_ids
+from bisect_diverge.record.labels import labels_of
 from bisect_diverge.record.names import ModuleInfo
 from bisect_diverge.record.patches import Patches
 from bisect_diverge.record.quiet import quiet
@@ -119,7 +120,22 @@ def _loss(recorder: Recorder, tensors: Any) -> None:
         root, micro_batch = last_root.name, passage.micro_batch
     call = recorder.steps.count("loss", f"{root} {micro_batch}")
     site = user_site(sys._getframe(1))
+    _labels(recorder, found, (root, "loss", ""), micro_batch, call, site)
     for index, tensor in enumerate(found):
         slot = "value" if len(found) == 1 else f"value.{index}"
         recorder.add(FORWARD, micro_batch, (root, "loss", ""), call, slot, tensor, site=site, edge=True)
     recorder.take_census(found)
+
+
+def _labels(
+    recorder: Recorder, losses: list[torch.Tensor], name: tuple[str, str, str], micro_batch: int, call: int, site: str
+) -> None:
+    """Record what a loss function was given that no row has: a criterion that is a module shows its labels itself."""
+    if recorder.passes and isinstance(recorder.passes[-1][0].ref(), torch.nn.modules.loss._Loss):
+        return
+    number = 0
+    for slot, label in labels_of(losses):
+        if not recorder.edges.holds(label):
+            further = f"{slot}.{number}" if number else slot
+            recorder.add(DATA, micro_batch, name, call, further, label, site=site)
+            number += 1

@@ -194,3 +194,23 @@ def test_a_batch_without_samples_is_a_part_of_any_other(tmp_path: Path, empty: s
     assert answer is not None
     assert (answer.relation, answer.shared) == (BatchRelation.SUBSET, 0)
     assert "is 0 of the 8 samples" in answer.sentence
+
+
+def test_an_equal_output_is_no_label(tmp_path: Path):
+    """A difference too small to reach the output does not make the output a label of the samples."""
+    near = IMAGES[:4].copy()
+    near[2, 0, 0, 0] = np.nextafter(near[2, 0, 0, 0], np.float32(2))
+    said = found(tmp_path, [(IMAGES[:4],)], [(near,)], "forward/model:#0:input")  # the output has 4 elements
+
+    assert said is not None
+    assert (said.relation, said.sentence) == (BatchRelation.OVERLAPPING, "3 of 4 samples are in both batches")
+
+
+def test_labels_are_compared_place_by_place(tmp_path: Path):
+    """That a label stands in another batch too says nothing of the sample."""
+    other = LABELS[:8].copy()
+    other[3] = (other[3] + 1) % 10
+    said = found(tmp_path, [(LABELS[:8],)], [(other,)])
+
+    assert said is not None
+    assert said.sentence == "1 of 8 numbers (labels, tokens, indices) differs, place by place"

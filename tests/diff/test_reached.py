@@ -99,6 +99,7 @@ def train(knob: str) -> None:
     for inputs, wanted in loader:
         optimizer.zero_grad()
         loss = functional.mse_loss(model(inputs), wanted * (MORE if knob == "loss" else 1))
+        loss = loss * (MORE if knob == "scaled" else 1)
         loss.backward()
         optimizer.step()
 
@@ -247,9 +248,16 @@ CASES = {
     ),
     "a functional loss": Case(
         "loss",
+        "r0/0/0/data/model:loss#0:input.target",
+        DivergenceKind.DATA,
+        "labels that the loss function was given: no recorded tensor is known to have gone in",
+    ),
+    "a weight of a loss": Case(
+        "scaled",
         "r0/0/0/forward/model:loss#0:value",
         DivergenceKind.COMPUTATION,
-        "no recorded tensor is known to have gone into the loss",
+        "no recorded tensor is known to have gone into the loss, and none before it in that step differs: labels, "
+        "weights and options of a loss function enter no module",
         origin=None,
     ),
 }
