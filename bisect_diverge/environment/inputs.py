@@ -12,20 +12,26 @@ import functools
 import os
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import xxhash
 
+from bisect_diverge.environment.arguments import split
 from bisect_diverge.environment.configuration import FILE_SUFFIXES, LARGEST_FILE, name_of
+from bisect_diverge.environment.documents import parse
+from bisect_diverge.environment.given import as_given
 from bisect_diverge.environment.hashing import SAMPLED, hash_bytes, hash_file
 from bisect_diverge.environment.knobs import setting
 from bisect_diverge.environment.patch import DATA
 from bisect_diverge.environment.secrets import mask_data
+from bisect_diverge.environment.variables import layer_of as layer_of_variable
 from bisect_diverge.model.environment import Layer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from bisect_diverge.model.environment import Setting
 
@@ -35,6 +41,12 @@ FILE = "file:"
 """How the knob of a file's content begins."""
 LISTING = "listing:"
 """How the knob of a folder's list of names begins."""
+NAMED = "named:"
+"""How the knob of a file begins that the command names, and that nothing was seen to open."""
+OPENED_BY = "opened:"
+"""How the knob of a file begins that a library opened by itself."""
+CHANGED = "changed while the run went on"
+"""Value of a file that was another when the run ended than when it was read, and that the run itself did not change."""
 REST = "files.rest"
 """Knob of all files beyond `MOST_FILES`."""
 
@@ -63,6 +75,21 @@ SECRET_SUFFIXES = frozenset({".pem", ".key", ".p12", ".pfx"})
 """Files that are credentials by their name or place: neither a copy nor a hash of them is kept."""
 
 _SEPARATOR = b"\0"
+_LONGEST_PATH = 4096
+_PROGRAMS = (".py", ".pyc", ".so", ".sh")
+"""What a command names to run it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What a file held before the run itself changed it."""
+
+    whole: str
+    """Hash of its content; of a large file the hash of parts."""
+    sampled: str
+    """Hash of its first, middle and last 64 KiB."""
+    size: int
+    """Bytes."""
 
 
 class Keeper:
@@ -106,6 +133,25 @@ class Keeper:
             Path(name).unlink(missing_ok=True)
             raise
         self._left -= size
+
+
+def before(path: str, keeper: Keeper) -> Before | None:
+    """Return what a file holds that is about to be changed, and keep it if it is small; None if it cannot be read.
+
+    Args:
+        path: Absolute path.
+        keeper: Keeps it.
+    """
+    try:
+        size = os.stat(path).st_size  # noqa: PTH116 - a path of the user's
+        if not os.path.isfile(path) or is_secret(Path(path)):  # noqa: PTH113
+            return None
+        whole = hash_file(Path(path), sampled=size > WHOLE_BYTES)
+        found = Before(whole=whole, sampled=hash_file(Path(path), sampled=True), size=size)
+    except OSError:
+        return None
+    keeper.file(Path(path), whole, size)
+    return found
 
 
 def kept(run: str, value: str | None) -> Path | None:
@@ -166,32 +212,106 @@ def is_secret(path: Path) -> bool:
     return path.name in SECRET_FILES or path.suffix in SECRET_SUFFIXES or not SECRET_FOLDERS.isdisjoint(path.parts)
 
 
-def read_files(paths: Iterable[str], cwd: Path, keeper: Keeper) -> Iterator[Setting]:
-    """Yield the content of files, and keep what is small.
+def read_files(
+    paths: Iterable[str],
+    cwd: Path,
+    keeper: Keeper,
+    *,
+    kind: str = FILE,
+    states: Mapping[str, tuple[int, int] | None] = MappingProxyType({}),
+    overwritten: Mapping[str, Before] = MappingProxyType({}),
+) -> Iterator[Setting]:
+    """Yield the content of files as they were read, and keep what is small.
 
     Args:
         paths: Absolute paths; what is no file any more is left out.
         cwd: Working directory of the run.
         keeper: Keeps them.
+        kind: How the knobs begin.
+        states: Time of the last change in ns and size in bytes of each when it was read, as far as they are known. One
+            that has others now gets no hash: what it held is not known.
+        overwritten: What those held that the run itself has changed since.
     """
     rest = xxhash.xxh3_128()
     beyond = 0
-    sizes = dict(_sizes(path for path in paths if not is_secret(Path(path))))
+    wanted = [path for path in paths if not is_secret(Path(path))]
+    sizes = dict(_sizes(path for path in wanted if path not in overwritten))
+    sizes = {p: overwritten[p].size if p in overwritten else sizes[p] for p in wanted if p in overwritten or p in sizes}
     whole = WHOLE_BYTES if sum(min(size, WHOLE_BYTES) for size in sizes.values()) <= MOST_HASHED else 0
     for count, (path, size) in enumerate(sizes.items()):
-        try:
-            value = hash_file(Path(path), sampled=size > whole)
-        except OSError:
+        value = _as_read(path, states.get(path), overwritten.get(path), sampled=size > whole)
+        if not value:
             continue
         name = name_of(path, cwd)
         if count >= MOST_FILES:
             rest.update(os.fsencode(name) + _SEPARATOR + value.encode())
             beyond += 1
             continue
-        keeper.file(Path(path), value, size)
-        yield setting(layer_of(name, size), f"{FILE}{name}", value, resolved=False)
+        if path not in overwritten and value != CHANGED:
+            keeper.file(Path(path), value, size)
+        layer = layer_of(name, size) if kind == FILE else Layer.DATASET
+        yield setting(layer, f"{kind}{name}", value, resolved=False)
     if beyond:
         yield setting(Layer.DATASET, REST, f"xxh3:{rest.hexdigest()} ({beyond} files)", resolved=False)
+
+
+def named_files(command: Sequence[str], cwd: Path, read: Iterable[str] = ()) -> Iterator[str]:
+    """Yield the absolute paths of the data files that a command names, a variable, or a configuration file.
+
+    Nobody has seen that they were opened: a library may do that by itself.
+
+    Args:
+        command: Program and arguments.
+        cwd: Working directory of the run.
+        read: Absolute paths of files that were read; the configuration files among them are looked into.
+    """
+    known = (Layer.CONFIGURATION, Layer.DATASET)
+    words = [argument.value for argument in split(command[1:])]
+    words += [value for name, value in (as_given() or {}).items() if layer_of_variable(name) in known]
+    for path in read:
+        words += texts_in(path)
+    found = dict.fromkeys(os.path.normpath(cwd / word) for word in words if word and "\0" not in word)
+    for path in found:
+        if os.path.isfile(path) and not _is_program(path) and not is_configuration(path):  # noqa: PTH113
+            yield path
+
+
+def texts_in(path: str) -> list[str]:
+    """Return the values of a configuration file that are texts and may be paths; none of a file that is none."""
+    suffix = os.path.splitext(path)[1].lower()  # noqa: PTH122
+    try:
+        if suffix not in FILE_SUFFIXES or os.stat(path).st_size > SEARCHED_BYTES:  # noqa: PTH116
+            return []
+        tree = parse(Path(path).read_text(encoding="utf-8"), suffix)
+    except (OSError, UnicodeDecodeError):
+        return []
+    return list(_texts(tree))
+
+
+def _texts(tree: object) -> Iterator[str]:
+    if isinstance(tree, str):
+        if 0 < len(tree) <= _LONGEST_PATH and "\n" not in tree:
+            yield tree
+        return
+    parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list | tuple) else ()
+    for part in parts:
+        yield from _texts(part)
+
+
+def _is_program(path: str) -> bool:
+    return path.endswith(_PROGRAMS) or os.access(path, os.X_OK)
+
+
+def _as_read(path: str, state: tuple[int, int] | None, held: Before | None, *, sampled: bool) -> str:
+    """Return the hash of a file as it was read; empty if it cannot be read any more."""
+    if held is not None:
+        return held.sampled if sampled else held.whole
+    try:
+        value = hash_file(Path(path), sampled=sampled)
+        status = os.stat(path)  # noqa: PTH116 - a path of the user's, as it was recorded
+    except OSError:
+        return ""
+    return value if state in (None, (status.st_mtime_ns, status.st_size)) else CHANGED
 
 
 def _sizes(paths: Iterable[str]) -> Iterator[tuple[str, int]]:

@@ -43,6 +43,22 @@ STATE = "state:"
 """How the text of a seed begins, in a pin, that is a state: the path of a kept one follows."""
 SEQUENCE = re.compile(r"SeedSequence\((.+)\)", re.DOTALL)
 """Text of a seed that is numpy's own object of the numbers in brackets."""
+LOADER = "loader."
+"""How the knobs of a data loader's own seeds begin; its name follows."""
+BASE_SEED = ".base_seed"
+"""How the knob ends of what a loader with workers has drawn for each of its iterations: the workers' seeds."""
+WORKER_INIT = ".worker_init_fn"
+"""How the knob ends of what a loader's workers call first."""
+IN_WORKER = ".worker"
+"""What stands in the knob of a setter that a loader worker has called, before the worker's number."""
+DRAWN = "drawn from:"
+"""How the text of a generator's seed begins that had been drawn from before: the hash of its kept state follows."""
+PROCESS = "process"
+"""Knob of the name of a process that multiprocessing started: ``SpawnProcess-2``. Others have no such row."""
+RANK = "@rank"
+"""Between a seed's knob and the number of the one rank that is meant."""
+_OF_WORKER = re.compile(rf"{re.escape(LOADER)}.+{re.escape(IN_WORKER)}\d+\.")
+_OF_RANK = re.compile(r"(?:^|; )rank (\d+): ")
 FAMILIES: dict[str, tuple[str, ...]] = {
     "python": ("random.seed",),
     "numpy": ("numpy.random.seed",),
@@ -83,7 +99,39 @@ def seed_settings(seeds: Mapping[str, Sequence[str]]) -> tuple[Setting, ...]:
         One setting for each setter, such as ``0`` or ``0, 7 (2 calls)``. Of many calls the first are written
         out and a hash stands for all.
     """
-    return tuple(setting(Layer.SEEDS, knob, _calls(values), resolved=False) for knob, values in seeds.items())
+    return tuple(setting(Layer.SEEDS, knob, _calls(values), resolved=_is_made(knob)) for knob, values in seeds.items())
+
+
+def _is_made(knob: str) -> bool:
+    """Whether a loader or one of its workers has made a seed: nothing outside gives it."""
+    return knob.endswith(BASE_SEED) or bool(_OF_WORKER.match(knob))
+
+
+def of_ranks(values: Mapping[int, str], world: int) -> str:
+    """Return one text for the seeds of several ranks: that of all of them, or ``rank 0: 5; rank 1: 6``.
+
+    Args:
+        values: Rank to what its own row says, for the ranks that have such a row.
+        world: Number of ranks.
+    """
+    texts = set(values.values())
+    if len(texts) == 1 and len(values) == world:
+        return texts.pop()
+    return "; ".join(f"rank {rank}: {values[rank]}" for rank in sorted(values))
+
+
+def rank_of(knob: str) -> tuple[str, int | None]:
+    """Return a seed's knob without the rank that it means, and that rank; None where it means all."""
+    name, _, rank = knob.partition(RANK)
+    return name, int(rank) if rank.isdigit() else None
+
+
+def by_rank(value: str, world: int) -> dict[int, str]:
+    """Return what `of_ranks` was given; a text that names no rank counts for all of them."""
+    _, *parts = _OF_RANK.split(value)
+    if not value.startswith("rank ") or not parts:
+        return dict.fromkeys(range(world), value)
+    return {int(rank): text for rank, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def is_fresh(text: str) -> bool:
@@ -96,6 +144,14 @@ def calls_in(value: str) -> tuple[str, ...] | None:
     many = re.fullmatch(r"(.*) \((\d+) calls\)", value, re.DOTALL)
     texts = _split(many[1]) if many else [value]
     return None if many and len(texts) != int(many[2]) else tuple(texts)
+
+
+def is_other(before: str, after: str) -> bool:
+    """Whether two values of a setter differ as far as both go: one run may have been ended before the other."""
+    one, other = calls_in(before), calls_in(after)
+    if one is None or other is None:
+        return before != after
+    return any(x != y for x, y in zip(one, other, strict=False))
 
 
 def _split(text: str) -> list[str]:
@@ -118,7 +174,7 @@ def _split(text: str) -> list[str]:
 
 def is_told(text: str) -> bool:
     """Whether the text of a seed says which seed it was, and not only its type or that it was a fresh one."""
-    if number_in(text) is not None or text.startswith((STATE, f"{FRESH} xxh3:")):
+    if number_in(text) is not None or text.startswith((STATE, f"{FRESH} xxh3:", DRAWN)):
         return True
     sequence = SEQUENCE.fullmatch(text)
     try:

@@ -19,15 +19,25 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bisect_diverge.environment.hardware import loader_setting
-from bisect_diverge.environment.kernels import layout_setting, optimizer_setting
+from bisect_diverge.environment.hardware import device_setting, loader_setting
+from bisect_diverge.environment.kernels import compile_setting, dtype_setting, layout_setting, optimizer_setting
 from bisect_diverge.environment.seeds import FRESH, FROM_PROCESS, FROM_TIME, seed_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import FrameType
 
-__all__ = ["layout_setting", "loader_setting", "optimizer_setting", "seed_settings", "watch_numpy", "watch_setters"]
+__all__ = [
+    "compile_setting",
+    "device_setting",
+    "dtype_setting",
+    "layout_setting",
+    "loader_setting",
+    "optimizer_setting",
+    "seed_settings",
+    "watch_numpy",
+    "watch_setters",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,9 @@ _SMALLEST = 1000
 
 LIBRARIES = ("/site-packages/", "/dist-packages/", "/bisect_diverge/record/")
 """Parts of the paths of installed code, ours included."""
+
+in_child: Callable[[str, str], None] | None = None
+"""Called in place of what `watch_setters` was given in a forked child; None: nobody wants to know."""
 
 _inside = threading.local()
 """Whether this thread is inside a setter: torch.manual_seed calls the others, which the script did not."""
@@ -147,7 +160,8 @@ def _wrap(knob: str, original: Any, watching: list[Callable[[str, str], None]]) 
         compiler = sys.modules.get("torch.compiler")
         if compiler is not None and compiler.is_compiling():
             return original(*args, **kwargs)
-        if not watching or is_inside() or os.getpid() != pid or is_import_of_a_library():
+        in_child_now = os.getpid() != pid
+        if not watching or is_inside() or (in_child_now and in_child is None) or is_import_of_a_library():
             return original(*args, **kwargs)
         _inside.setter = True
         try:
@@ -156,7 +170,8 @@ def _wrap(knob: str, original: Any, watching: list[Callable[[str, str], None]]) 
             _inside.setter = False
         try:
             text = _seed_text(args, kwargs)
-            watching[0](knob, _own_seed(result) if text == FRESH else text)
+            note = in_child if in_child_now and in_child is not None else watching[0]
+            note(knob, _own_seed(result) if text == FRESH else text)
         except Exception:
             return result
         return result

@@ -3,9 +3,9 @@
 Works at the level of Python's own functions (``open``, ``os.*``, and with them ``pathlib``, ``shutil``, ``glob``,
 ``bz2``, ``numpy.save``, ``torch.save``): a file that is written is made in the scratch directory, under its whole path,
 and is found there when it is read again; what is removed is only hidden. A file or folder can be given in place of
-another, and a folder can be listed as it was when it was recorded. Not covered: files that a library opens by
-itself in C, C++ or Rust (HDF5, SQLite, safetensors, ``torch.jit.save``), programs that the script starts, and processes
-that a recording process spawns.
+another, and a folder can be listed as it was when it was recorded. Of libraries that open a file by themselves in C,
+C++ or Rust those in `record.native` are covered. Not covered: all others (``torch.jit.save``), programs that the script
+starts, and processes that a recording process spawns.
 
 Standard library only, and imported before the script's first line.
 """
@@ -66,6 +66,8 @@ class Inputs:
         """Folder to the names of what is read in it although it may not be there."""
         for path in self.paths:
             self.children.setdefault(os.path.dirname(path), []).append(os.path.basename(path))  # noqa: PTH119, PTH120
+        self.leads = {place: path for path, place in self.paths.items()}
+        """The other way round: a script that is told the other place asks for it by itself."""
         self._scratch = ""
         self._seen: set[str] = set()
 
@@ -81,7 +83,7 @@ class Inputs:
 
     def concerns(self, absolute: str) -> bool:
         """Whether a path is read otherwise than it is there, or is to be told of."""
-        return any(absolute in table for table in (self.paths, self.listings, self.expected))
+        return any(absolute in table for table in (self.paths, self.listings, self.expected, self.leads))
 
     def note_in(self, scratch: str) -> None:
         """Let each process note there what it opens."""
@@ -89,11 +91,20 @@ class Inputs:
 
     def note(self, absolute: str) -> None:
         """Note that something was opened or listed, if anybody wants to know."""
+        absolute = self.leads.get(absolute, absolute)
         if absolute not in self.expected or absolute in self._seen:
             return
         self._seen.add(absolute)
         with _open(f"{self._scratch}/{SEEN}{os.getpid()}", "a", encoding="utf-8", errors="surrogateescape") as file:
             file.write(f"{absolute}\0")
+
+    def note_held(self, held: Iterable[str]) -> None:
+        """Note what is open or mapped, by its real path."""
+        real = os.path.realpath
+        asked = {real(path): path for path in self.expected} | {real(place): path for place, path in self.leads.items()}
+        for path in held:
+            if path in asked:
+                self.note(asked[path])
 
     def told(self) -> Iterator[tuple[str, str]]:
         """Yield ``layer.knob`` and the word of what turned out as it was to be told."""
@@ -101,14 +112,22 @@ class Inputs:
             if name.startswith(SEEN):
                 with _open(f"{self._scratch}/{name}", encoding="utf-8", errors="surrogateescape") as file:
                     self._seen.update(file.read().split("\0"))
+        opened: dict[tuple[str, str], bool] = {}  # a file may be known by several paths: one of them is enough
         for absolute, wanted in self.expected.items():
-            word = OPENED if absolute in self._seen else NOT_OPENED
-            yield from ((knob, when) for knob, when in wanted if when == word)
+            for knob, when in wanted:
+                opened[knob, when] = opened.get((knob, when), False) or absolute in self._seen
+        yield from ((knob, when) for (knob, when), is_open in opened.items() if is_open == (when == OPENED))
 
 
 def not_as_expected() -> list[tuple[str, str]]:
     """Return which files that matter were not opened (or were, although nobody should); outside of a trial none."""
     return [] if _view is None else list(_view.inputs.told())
+
+
+def note_held(held: Iterable[str]) -> None:
+    """Note in a trial that the process has files open or mapped; outside of a trial nothing happens."""
+    if _view is not None and _view.inputs.expected:
+        _view.inputs.note_held(held)
 
 
 def divert(
@@ -129,6 +148,9 @@ def divert(
     builtins.open = io.open = _view.open
     for name in _NAMES:
         setattr(os, name, getattr(_view, f"os_{name}"))
+    from bisect_diverge.record.native import lead
+
+    lead(_view.place)
     if "bz2" in sys.modules:  # imported before us, it keeps a name of its own
         sys.modules["bz2"]._builtin_open = _view.open  # type: ignore[attr-defined]
 
@@ -170,6 +192,8 @@ class View:
         if dir_fd is not None and not text.startswith("/"):
             text = f"{_os['readlink'](f'/proc/self/fd/{dir_fd}')}/{text}"
         absolute = os.path.abspath(text)  # noqa: PTH100
+        if absolute.startswith("//"):  # POSIX lets two slashes at the beginning stand; they mean the same here
+            absolute = absolute[1:]
         if absolute.startswith(f"{self.layer}/"):  # named through a descriptor of a folder in the scratch directory
             return absolute[len(self.layer) :]
         excluded = f"{absolute}/".startswith(self._excluded) and not self.inputs.concerns(absolute)
@@ -242,6 +266,18 @@ class View:
             while block := source.read(1 << 20):
                 target.write(block)
         _os["chmod"](copy, stat_module.S_IMODE(_os["stat"](origin).st_mode) | stat_module.S_IWUSR)
+
+    def place(self, path: Any, use: str) -> Any:
+        """Return the path that a library is given which opens a file by itself (`record.native`)."""
+        from bisect_diverge.record.native import READ, WRITE, is_path
+
+        absolute = self.absolute(path) if is_path(path) else None
+        if absolute is None:
+            return path
+        if use != WRITE:
+            self.inputs.note(absolute)
+        place = self.to_read(absolute) if use == READ else self.to_write(absolute, keep=use != WRITE)
+        return path if place == absolute else place
 
     # -- what the script calls ---------------------------------------------------------------------------------
 

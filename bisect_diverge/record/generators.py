@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
+
+from bisect_diverge.environment.hashing import hash_bytes
+from bisect_diverge.environment.seeds import DRAWN
 
 
 def python_state() -> bytes:
@@ -49,3 +53,32 @@ def states() -> Iterator[tuple[str, Any]]:
                 yield f"torch.{kind}:{index}", generator.get_state()
     if "torch.mps" in sys.modules and torch.backends.mps.is_available():
         yield "torch.mps", torch.mps.get_rng_state()
+
+
+def own_generators(loader: Any) -> Iterator[tuple[str, torch.Generator]]:
+    """Yield the generators that a data loader was given, each once: ``generator``, ``sampler.generator``."""
+    seen: set[int] = set()
+    for name, holder in (
+        ("generator", loader),
+        ("sampler.generator", getattr(loader, "sampler", None)),
+        ("sampler.generator", getattr(getattr(loader, "batch_sampler", None), "sampler", None)),
+    ):
+        generator = getattr(holder, "generator", None)
+        if isinstance(generator, torch.Generator) and id(generator) not in seen:
+            seen.add(id(generator))
+            yield name, generator
+
+
+def text_of_generator(generator: torch.Generator) -> tuple[str, str]:
+    """Return the seed of a generator as text, and its state as JSON if numbers were drawn from it since, else nothing.
+
+    Nothing is drawn from it.
+    """
+    seed = generator.initial_seed()
+    state = generator.get_state()
+    fresh = torch.Generator(generator.device)
+    fresh.manual_seed(seed)
+    if torch.equal(fresh.get_state(), state):
+        return str(seed), ""
+    text = json.dumps(state.tolist())
+    return f"{DRAWN} {hash_bytes(text.encode())}", text

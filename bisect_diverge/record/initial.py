@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import random
 import sys
 from collections.abc import Iterator, Set
@@ -14,14 +16,30 @@ import torch
 from bisect_diverge.environment.hashing import hash_bytes
 from bisect_diverge.environment.inputs import Keeper
 from bisect_diverge.environment.knobs import setting
-from bisect_diverge.environment.seeds import FAMILIES, FRESH, INITIAL
+from bisect_diverge.environment.seeds import FAMILIES, FRESH, INITIAL, PROCESS
 from bisect_diverge.model.environment import Layer, Setting
+
+RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+"""Variables in which launchers tell a process its rank."""
+
+
+def place() -> str:
+    """Return what tells this process from the others before it knows its rank: ``rank1``, ``SpawnProcess-2``; or empty.
+
+    A process of multiprocessing has its name, with its number in it, before it imports anything; one of a launcher has
+    a variable.
+    """
+    name = multiprocessing.current_process().name
+    if name != "MainProcess":
+        return name
+    return next((f"rank{os.environ[name]}" for name in RANKS if name in os.environ), "")
 
 
 class FirstStates:
     """The states when the hooks went in."""
 
     def __init__(self) -> None:
+        self._place = place()
         self._first = dict(_states())
         self._taken: dict[str, str] = {}
 
@@ -40,6 +58,10 @@ class FirstStates:
         self._taken[value] = state
         return f"{FRESH} {value}"
 
+    def keep(self, text: str, state: str) -> None:
+        """Remember the state of a generator of the script's own, of which the text names the hash."""
+        self._taken[text.rpartition(" ")[2]] = state
+
     def settings(self, seeded: Set[str], keeper: Keeper) -> Iterator[Setting]:
         """Yield a row for each generator that has moved since, and that nobody gave a seed; keep its first state.
 
@@ -47,6 +69,8 @@ class FirstStates:
             seeded: Setters that the script called.
             keeper: Keeps the state.
         """
+        if self._place and not self._place.startswith("rank"):
+            yield setting(Layer.SEEDS, PROCESS, self._place, resolved=True)
         for value, state in self._taken.items():
             keeper.text(state.encode(), value)
         now = dict(_states())

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Set
 from pathlib import Path
 
+from bisect_diverge.environment.configuration import name_of
 from bisect_diverge.environment.dataset import DECLARED, files_below
-from bisect_diverge.environment.inputs import Keeper, read_files, read_listings
+from bisect_diverge.environment.inputs import NAMED, OPENED_BY, Keeper, named_files, read_files, read_listings
 from bisect_diverge.environment.knobs import setting
 from bisect_diverge.model.environment import Layer, Setting
-from bisect_diverge.record import files
+from bisect_diverge.record import files, worker_seeds
 from bisect_diverge.record.divert import not_as_expected
 from bisect_diverge.record.initial import FirstStates
 from bisect_diverge.record.settings import Settings
@@ -31,7 +33,9 @@ def read_inputs(settings: Settings, cwd: str, states: FirstStates | None, seeded
     found: list[Setting] = []
     try:
         of_trial = settings.trial is not None
-        paths, folders = files.opened()  # before we look around ourselves
+        files.look(last=True)
+        paths, folders, of_workers = files.opened()  # before we look around ourselves
+        found.extend(worker_seeds.settings(of_workers or (files.of_children(settings.run) if of_trial else [])))
         keeper = Keeper(Path(settings.run), on=settings.options.keep_data and not of_trial)
         if states is not None:
             found.extend(states.settings(seeded, keeper))
@@ -48,11 +52,31 @@ def _of_trial() -> Iterator[Setting]:
 
 
 def _of_run(
-    settings: Settings, cwd: Path, keeper: Keeper, paths: list[str], folders: dict[str, list[str] | None]
+    settings: Settings,
+    cwd: Path,
+    keeper: Keeper,
+    read: dict[str, tuple[int, int] | None],
+    folders: dict[str, list[str] | None],
 ) -> Iterator[Setting]:
     declared = [cwd / s.value for s in settings.outside if s.layer is Layer.DATASET and DECLARED.fullmatch(s.knob)]
-    paths = [*paths, *(str(path) for place in declared for path in files_below(place))]
+    paths = dict.fromkeys([*read, *(str(path) for place in declared for path in files_below(place))])
     run = f"{settings.run}{os.sep}"
-    wanted = [path for path in dict.fromkeys(paths) if not path.startswith(run)]
-    yield from read_files(wanted, cwd, keeper)
-    yield from read_listings(folders, cwd, keeper, frozenset(files.written()))
+    wanted = [path for path in paths if not path.startswith(run)]
+    own = frozenset(files.written())
+    overwritten = files.overwritten()
+    yield from read_files(wanted, cwd, keeper, states=read, overwritten=overwritten)
+    by_libraries = files.opened_by_libraries()
+    for path in wanted:
+        how = "by a library itself" if path in by_libraries else "" if path in read else "not seen, but declared"
+        if how:
+            yield setting(Layer.DATASET, f"{OPENED_BY}{name_of(path, cwd)}", how, resolved=True)
+    known = paths.keys() | own | {os.path.abspath(sys.argv[0])}  # noqa: PTH100 - links are the user's
+    named = [p for p in named_files(settings.command, cwd, paths) if p not in known and _is_older(p, run)]
+    yield from read_files(named, cwd, keeper, kind=NAMED)
+    yield from read_listings(folders, cwd, keeper, own)
+
+
+def _is_older(path: str, run: str) -> bool:
+    """Whether a file was there before the process began, as it is now, and is none of ours."""
+    state = files.state_of(path)
+    return state is not None and state[0] < files.began() * 1e9 and not path.startswith(run)

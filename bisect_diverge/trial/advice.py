@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bisect_diverge.environment.seeds import BASE_SEED, INITIAL, WORKER_INIT, is_other
 from bisect_diverge.model.address import Phase
 from bisect_diverge.model.environment import Layer
+from bisect_diverge.trial.swap_seed import is_seed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,8 +36,8 @@ def advice(recorded: Environment, now: Environment | None, differing: Sequence[A
 
 def _moved(recorded: Environment, now: Environment | None) -> Iterator[str]:
     before, after = _seeds(recorded), {} if now is None else _seeds(now)
-    for knob in before.keys() & after.keys():
-        if before[knob] != after[knob]:
+    for knob in sorted(before.keys() & after.keys()):
+        if is_other(before[knob], after[knob]):
             yield (
                 f"the script gives {knob} another seed each time ({before[knob][:SHOWN]} when it was recorded, "
                 f"{after[knob][:SHOWN]} now): give it a fixed one"
@@ -43,14 +45,20 @@ def _moved(recorded: Environment, now: Environment | None) -> Iterator[str]:
 
 
 def _seeds(environment: Environment) -> dict[str, str]:
-    return {s.knob: s.value for s in environment.settings if s.layer is Layer.SEEDS and "seed" in s.knob}
+    return {s.knob: s.value for s in environment.settings if s.layer is Layer.SEEDS and _is_given(s.knob)}
+
+
+def _is_given(knob: str) -> bool:
+    """Whether a knob is what the script gave to a generator, in this process or in a loader worker."""
+    return is_seed(knob) and not knob.startswith(INITIAL) and not knob.endswith((BASE_SEED, WORKER_INIT))
 
 
 def _never_called(recorded: Environment, differing: Sequence[Address]) -> Iterator[str]:
-    called = _seeds(recorded)
+    called = [f".{knob}" for knob in _seeds(recorded)]  # a loader worker may have called it
     for address in differing:
         slots = (address.slot,) if address.phase is Phase.RNG else _DRAWN.get(address.phase, ())
-        missing = [SETTERS[slot] for slot in slots if slot in SETTERS and SETTERS[slot] not in called]
+        setters = [SETTERS[slot] for slot in slots if slot in SETTERS]
+        missing = [setter for setter in setters if not any(knob.endswith(f".{setter}") for knob in called)]
         if missing:
             yield (
                 f"repeats differ already in the {address.phase} phase, and the script never calls "

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 
 from bisect_diverge.environment.dataset import DECLARED
 from bisect_diverge.environment.documents import Change, as_text, changes, parse
-from bisect_diverge.environment.inputs import FILE, LARGEST_COPY, LISTING, MOST_BYTES, REST, names_in
+from bisect_diverge.environment.inputs import (
+    CHANGED,
+    FILE,
+    LARGEST_COPY,
+    LISTING,
+    MOST_BYTES,
+    NAMED,
+    OPENED_BY,
+    REST,
+    names_in,
+)
 from bisect_diverge.environment.originals import original
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.model.trial import Unit
@@ -33,7 +43,18 @@ def is_input(layer: Layer, knob: str) -> bool:
     """Whether a knob is a file that a run read, a key of one, a folder that it listed, or a declared path."""
     if layer is Layer.DATASET and (knob.startswith(LISTING) or knob == REST or DECLARED.fullmatch(knob)):
         return True
-    return layer in _LAYERS and knob.startswith(FILE)
+    return layer in _LAYERS and knob.startswith((FILE, NAMED))
+
+
+def file_in(knob: str) -> str:
+    """Return the name of the file that a knob is about."""
+    return knob.removeprefix(NAMED if knob.startswith(NAMED) else FILE)
+
+
+def is_native(record: RunRecord, name: str) -> bool:
+    """Whether a library opened a file by itself in a run, or whether nobody saw it being opened."""
+    knobs = {f"{OPENED_BY}{name}", f"{NAMED}{name}"}
+    return any(s.layer is Layer.DATASET and s.knob in knobs for s in record.environment.settings)
 
 
 def is_waiting(difference: Difference) -> bool:
@@ -87,7 +108,9 @@ def why_not(a: RunRecord, b: RunRecord, difference: Difference) -> str:
     if knob.startswith(LISTING):
         return "" if names_in(b.place, difference.b) is not None else "the list of names was not kept in B"
     for record, value, side in ((b, difference.b, "B"), (a, difference.a, "A")):
-        path = path_of(record.cwd, knob.removeprefix(FILE))
+        path = path_of(record.cwd, file_in(knob))
+        if value == CHANGED:
+            return f"{path} {CHANGED} in {side}: what was read is not known"
         if value is not None and content(record, path, value) is None:
             return f"what {path} held in {side} was not kept, and it holds something else now ({_KEPT})"
     return ""

@@ -68,15 +68,19 @@ def in_a(sides: Sides, prefix: str) -> dict[str, Setting]:
 def of_b_alone(sides: Sides) -> dict[str, str]:
     """Return files that B has read and A has not, and that are not there as B read them: path to where the content is.
 
-    A file that is hidden or gone is among them if B's command names it, or if the trial is lent it.
+    A file that is hidden or gone is among them if B's command names it, or if the trial is lent it. One that B has
+    written over since is hidden: it is among them if A's command does not name it too.
     """
     out_of_sight, named = set(hidden(sides)), _named(sides.b)
+    asked_by_b = named - _named(sides.a)
     found = {}
     for path, theirs, row in read_by_b_alone(sides):
         now = present(path, row.value)
         in_sight = path not in out_of_sight
         place = content(sides.b, theirs, row.value)
-        is_other = in_sight and now != row.value and (now or theirs in named)
+        is_other = (in_sight and now != row.value and (now or theirs in named)) or (
+            not in_sight and theirs in asked_by_b
+        )
         if place is not None and (is_other or (sides.lent and not (in_sight and now == row.value))):
             found[path] = place
     return found
@@ -100,10 +104,13 @@ def lost(sides: Sides, said: str) -> str:
     """
     of_a = made(sides.a, Written.OUTPUT)
     named = _named(sides.b) - _named(sides.a)
+    known = {theirs for _, theirs, row in read_by_b_alone(sides) if content(sides.b, theirs, row.value) is not None}
     for path, theirs, row in read_by_b_alone(sides):
         if theirs in of_a and content(sides.b, theirs, row.value) is None:
             return f"{path}, which A made and B read, was not kept and holds something else now"
     for path in sorted(of_a & made(sides.b, Written.CHANGED)):
+        if path in known:
+            continue
         if path in named or Path(path).name in said:
             return f"B has written over {path}, which A made: what it held before is gone"
     return ""

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from bisect_diverge.environment.dataset import DECLARED
 from bisect_diverge.environment.documents import mixed
-from bisect_diverge.environment.inputs import FILE, LISTING, kept, names_in, present
+from bisect_diverge.environment.inputs import FILE, LISTING, NAMED, kept, names_in, present
 from bisect_diverge.record.divert import NOT_OPENED, OPENED
-from bisect_diverge.trial.inputs import HASH, content, keys_of, path_of, rows, split_key, text_of
+from bisect_diverge.trial.inputs import HASH, content, file_in, is_native, keys_of, path_of, rows, split_key, text_of
+from bisect_diverge.trial.lead import lead
 from bisect_diverge.trial.outputs import in_a, of_b_alone, read_by_b_alone
 from bisect_diverge.trial.packages import CannotBuildError
 from bisect_diverge.trial.parts import PARTS
@@ -61,7 +62,7 @@ def swap(sides: Sides, units: Sequence[Unit], draft: Draft) -> Draft:
 
 def _as_in_a(sides: Sides, draft: Draft) -> None:
     """Put back what A read and what has changed since, as far as it was kept."""
-    for path, row in rows(sides.a, FILE).items():
+    for path, row in (*rows(sides.a, FILE).items(), *rows(sides.a, NAMED).items()):
         _put_back(sides.a, path, row, draft)
     for path, row in rows(sides.a, LISTING).items():
         names = names_in(sides.a.place, row.value)
@@ -73,7 +74,15 @@ def _put_back(record: RunRecord, path: str, row: Setting, draft: Draft) -> None:
     """Let a path lead to the copy that a run kept, where something else lies there now."""
     place = kept(record.place, row.value)
     if place is not None and present(path, row.value) != row.value:
-        draft.paths[path] = str(place)
+        _give(record, path, file_in(row.knob), str(place), draft)
+
+
+def _give(record: RunRecord, path: str, name: str, place: str, draft: Draft) -> None:
+    """Let a path lead elsewhere; one that a library opens by itself also where the command names it."""
+    if is_native(record, name):
+        lead(record, path, place, draft)
+    else:
+        draft.paths[path] = place
 
 
 def _expect(sides: Sides, draft: Draft) -> None:
@@ -87,12 +96,13 @@ def _expect(sides: Sides, draft: Draft) -> None:
 
 
 def _read(sides: Sides, unit: Unit, draft: Draft) -> None:
-    path = path_of(sides.a.cwd, unit.knob.removeprefix(FILE))
+    name = file_in(unit.knob)
+    path = path_of(sides.a.cwd, name)
     if unit.b is None:
         draft.hidden.add(path)
         draft.paths.pop(path, None)
         return
-    theirs = path_of(sides.b.cwd, unit.knob.removeprefix(FILE))
+    theirs = path_of(sides.b.cwd, name)
     place = content(sides.b, theirs, unit.b) or _by_hand(sides, unit.b)
     if place is None:
         known = unit.b.startswith(HASH)
@@ -100,7 +110,7 @@ def _read(sides: Sides, unit: Unit, draft: Draft) -> None:
             f"the content of {theirs} was not kept, and it is another now" if known else f"no such file: {unit.b}"
         )
     if place != path:
-        draft.paths[path] = place
+        _give(sides.a, path, name, place, draft)
     draft.expected[path].append((str(unit), NOT_OPENED))
 
 

@@ -111,3 +111,18 @@ def test_seeds_are_read_from_their_text():
     assert calls_in(rows["a"]) == ("1",)
     assert calls_in(rows["b"]) == ("[1, 2]", "'x, y'", "3")
     assert calls_in(rows["c"]) is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "seeds"), [({}, "7"), ({"RANK": "0"}, "7"), ({"RANK": "1"}, "9"), ({"SLURM_PROCID": "2"}, "1")]
+)
+def test_a_process_takes_what_is_its_own(held, monkeypatch, variables, seeds):
+    """What names no rank is the first one's; another rank keeps its own seed where nothing is held for it."""
+    for name in ("RANK", "SLURM_PROCID"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    hold = {"seeds.torch.manual_seed": json.dumps(["7"]), "seeds.torch.manual_seed@rank1": json.dumps(["9"])}
+    seen = held(**hold)
+    torch.manual_seed(1)
+    assert seen == [("torch.manual_seed", seeds)]

@@ -43,3 +43,23 @@ def test_a_setter_that_is_never_called_is_named(called, where, setters):
     """By the phase in which repeats differ, or by the generator itself."""
     said = "\n".join(advice(environment(**called), environment(**called), [where, where]))
     assert (f"never calls {setters}: call" in said) if setters else (said == "")
+
+
+def test_a_generator_without_a_seed_and_a_worker_are_named():
+    """``default_rng()`` is a setter like any other, and so is one that a loader worker has called."""
+    worker = "loader__train__worker0__numpy__random__seed"
+    before = environment(
+        numpy__random__default_rng="fresh entropy 1", **{worker: "17 (the time), 18 (the time) (2 calls)"}
+    )
+    after = environment(numpy__random__default_rng="fresh entropy 2", **{worker: "19 (the time)"})
+    said = advice(before, after, [NUMPY])
+    assert len(said) == 2
+    assert "gives numpy.random.default_rng another seed each time (fresh entropy 1 when" in said[1]
+    assert "gives loader.train.worker0.numpy.random.seed another" in said[0]
+
+
+def test_a_repeat_that_was_ended_earlier_has_the_same_seeds():
+    """It has fewer calls; what was drawn for workers is no seed that the script gave."""
+    before = environment(torch__manual_seed="0, 1, 2 (3 calls)", loader__train__base_seed="5")
+    after = environment(torch__manual_seed="0", loader__train__base_seed="6")
+    assert advice(before, after, [FORWARD]) == ()

@@ -86,6 +86,21 @@ def test_a_checkpoint_that_is_gone_is_named(tmp_path):
     assert "B has written over" in lost(sides, "No such file: 'ck.pt'")
 
 
+def test_a_checkpoint_that_b_has_written_over_is_there_as_b_read_it(tmp_path):
+    """B kept it before it wrote: where B's command alone names it every trial finds it, else it can be lent."""
+    sides = resumed(tmp_path, "--resume=ck.pt")
+    file = str(tmp_path / "ck.pt")
+    (tmp_path / "ck.pt").write_bytes(b"B's own")
+    b = sides.b.with_(written={file: Written.CHANGED})
+    sides = Sides(a=sides.a, b=b, last_step=1)
+    assert hidden(sides) == (file,)
+    assert Path(of_b_alone(sides)[file]).read_bytes() == b"A's"
+    assert lost(sides, "No such file: 'ck.pt'") == ""
+    of_both = Sides(a=sides.a.with_(command=("python", "t.py", "--out=ck.pt")), b=b, last_step=1)
+    assert of_b_alone(of_both) == {}
+    assert is_lendable(of_both)
+
+
 def noted(oracle):
     """Return what a search says of prepared files."""
     return with_prepared(Bisection(verdict=BisectVerdict.INCONCLUSIVE), oracle).notes[0]
