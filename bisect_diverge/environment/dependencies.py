@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import sys
@@ -27,6 +28,10 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("LD_LIBRARY_PATH", "directories searched for libraries first"),
 )
 
+EDITED = "edited in place"
+"""Origin of a package that is imported from the folder where its author works."""
+FOLDER = "from a folder"
+"""Origin of a package that was installed from a folder or a file, not from an index."""
 OURS = "bisect-diverge"
 """The recorder is no part of the run that it records."""
 
@@ -65,11 +70,40 @@ def read(path: Sequence[str] | None = None) -> Iterator[Setting]:
         yield setting(Layer.DEPENDENCIES, name, found[name], resolved=False)
 
 
+def release(version: str) -> str:
+    """Return the release in a version as it is recorded: without its origin."""
+    return version.partition(" (")[0]
+
+
+def origin_in(version: str) -> str:
+    """Return the origin in a version as it is recorded; empty for a package of an index."""
+    return version.partition(" (")[2].removesuffix(")")
+
+
+def origin_of(info: Path) -> str:
+    """Return from where a package was installed, if not from an index: a revision, an address, `EDITED`, `FOLDER`.
+
+    Args:
+        info: Its ``.dist-info`` folder, in which installers write ``direct_url.json`` (PEP 610).
+    """
+    try:
+        found = json.loads((info / "direct_url.json").read_text(encoding="utf-8"))
+        url = str(found["url"])
+        if "vcs_info" in found:
+            return f"{found['vcs_info']['vcs']}+{url}@{found['vcs_info']['commit_id']}"
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    if found.get("dir_info", {}).get("editable"):
+        return EDITED
+    return url if url.startswith(("http:", "https:")) else FOLDER
+
+
 def _distribution(directory: str, folder: str) -> tuple[str, str]:
     """Return name and version of a distribution; the name is empty when it cannot be told."""
     match = _FOLDER.fullmatch(folder)
     if match:
-        return match["name"], match["version"]
+        origin = origin_of(Path(directory) / folder)
+        return match["name"], f"{match['version']} ({origin})" if origin else match["version"]
     fields = {"Name": "", "Version": ""}
     place = Path(directory) / folder
     for metadata in (place / "METADATA", place / "PKG-INFO", place):
@@ -81,3 +115,18 @@ def _distribution(directory: str, folder: str) -> tuple[str, str]:
                     fields[key] = value.strip()
             break
     return fields["Name"], fields["Version"]
+
+
+def top_level(name: str, directory: str) -> set[str]:
+    """Return what a package has put into a directory, by its list of files, else by its name."""
+    plain = name.replace("-", "_")
+    found = {plain, f"{plain}.py", f"{plain}.libs", f"{name}.libs"}
+    for info in Path(directory).glob("*-info"):
+        if normal(info.name.split("-")[0]) != name:
+            continue
+        found.add(info.name)
+        for table, separator in (("RECORD", ","), ("top_level.txt", "\n")):
+            if (info / table).is_file():
+                lines = (info / table).read_text(encoding="utf-8", errors="replace").splitlines()
+                found.update(line.split(separator)[0].split("/")[0].strip() for line in lines)
+    return {entry for entry in found if entry and entry not in (".", "..", "__pycache__", "bin")}

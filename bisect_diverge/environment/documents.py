@@ -1,15 +1,13 @@
 """Configuration files as trees: what differs key by key, and one file with some values of another.
 
 JSON, TOML and INI need nothing beside the standard library; YAML is read where PyYAML is installed, else such a file is
-one piece.
+one piece. So is one that cannot be read, or would be read otherwise once it was written.
 """
 
 from __future__ import annotations
 
 import configparser
-import copy
 import datetime as dt
-import importlib
 import io
 import json
 import math
@@ -17,11 +15,11 @@ import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+from bisect_diverge.environment import yaml_text
+from bisect_diverge.environment.yaml_text import Path
 
-Path = tuple[str | int, ...]
-"""Keys and list indices from the root of a tree."""
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 MISSING = object()
 """Stands for a key that is not there."""
@@ -35,6 +33,8 @@ class Format:
     """Returns the tree; anything that it raises: the file is none of this kind."""
     write: Callable[[Any], str]
     """Returns the text of a tree."""
+    edit: Callable[[str, str, Sequence[yaml_text.Edit]], str] | None = None
+    """Returns a text with some keys of another; None: a file with other values is written anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,8 @@ def mixed(text: str, suffix: str, values: Mapping[str, str | None], other: str =
     tree, like = parse(text, suffix), parse(other, suffix)
     if tree is None:
         return None
-    tree = copy.deepcopy(tree)
+    tree = _unshared(tree)
+    edits = []
     for name, value in values.items():
         found = _find(like, name)
         path = found if found is not None else _find(tree, name) or tuple(name.split("."))
@@ -100,7 +101,26 @@ def mixed(text: str, suffix: str, values: Mapping[str, str | None], other: str =
         new = MISSING if value is None else theirs if as_text(theirs) == value else _from_text(value)
         if not _put(tree, path, new, like):
             return None
-    return FORMATS[suffix].write(tree)
+        by_hand = value is not None and new is not theirs
+        edits.append(yaml_text.Edit(path, value if by_hand else None))
+    return _in_place(text, suffix, other, edits, tree) or FORMATS[suffix].write(tree)
+
+
+def _in_place(text: str, suffix: str, other: str, edits: Sequence[yaml_text.Edit], tree: Any) -> str | None:
+    """Return a file with some keys changed in its own text; None where that would not make the wanted tree."""
+    edit = FORMATS[suffix].edit
+    try:
+        made = None if edit is None else edit(text, other, edits)
+    except Exception:  # of whatever library reads it
+        return None
+    return made if made is not None and _same(parse(made, suffix), tree) else None
+
+
+def _unshared(tree: Any) -> Any:
+    """Return a copy in which every table and list stands once: an anchor of YAML is one of several places."""
+    if isinstance(tree, dict):
+        return type(tree)((key, _unshared(value)) for key, value in tree.items())
+    return [_unshared(value) for value in tree] if isinstance(tree, list) else tree
 
 
 def as_text(value: Any) -> str | None:
@@ -217,15 +237,6 @@ def _write_ini(tree: Any) -> str:
     return out.getvalue()
 
 
-def _read_yaml(text: str) -> Any:
-    return importlib.import_module("yaml").safe_load(text)
-
-
-def _write_yaml(tree: Any) -> str:
-    text: str = importlib.import_module("yaml").safe_dump(tree, sort_keys=False, allow_unicode=True)
-    return text
-
-
 def _write_toml(tree: Any) -> str:
     return "".join(_toml_table(tree, ()))
 
@@ -280,7 +291,7 @@ FORMATS: dict[str, Format] = {
     ".ini": Format(_read_ini, _write_ini),
     ".cfg": Format(_read_ini, _write_ini),
     ".conf": Format(_read_ini, _write_ini),
-    ".yaml": Format(_read_yaml, _write_yaml),
-    ".yml": Format(_read_yaml, _write_yaml),
+    ".yaml": Format(yaml_text.read, yaml_text.write, yaml_text.edited),
+    ".yml": Format(yaml_text.read, yaml_text.write, yaml_text.edited),
 }
 """Suffix to how such a file is read and written."""

@@ -17,17 +17,18 @@ LARGEST_FILE = 1 << 20
 MOST_FILES = 1000
 
 
-def local_files(script: Path, cwd: Path) -> tuple[Path, ...]:
+def local_files(script: Path, cwd: Path, most: int = MOST_FILES) -> tuple[Path, ...]:
     """Return a script and the files beside it or below a directory that it imports, and those that these import.
 
     Args:
         script: The script.
         cwd: Working directory.
+        most: Files after which no more are looked for.
     """
     roots = tuple(dict.fromkeys((script.parent, cwd)))
     found: dict[Path, None] = {script: None}
     todo = [script]
-    while todo and len(found) < MOST_FILES:
+    while todo and len(found) < most:
         for path in _imported(todo.pop(), roots):
             if path not in found and any(path.is_relative_to(root) for root in roots):
                 found[path] = None

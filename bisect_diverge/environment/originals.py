@@ -42,7 +42,7 @@ def keep_originals(
         path = cwd / name
         try:
             size = path.stat().st_size
-            if size <= LARGEST_FILE and not _holds_credential(path):
+            if may_be_kept(path, size):
                 keeper.file(path, row.value, size)
         except OSError:
             continue
@@ -60,6 +60,12 @@ def original(run: str, value: str | None, path: Path) -> Path | None:
     if copy is not None:
         return copy
     return path if value is not None and present(str(path), value) == value else None
+
+
+def may_be_kept(path: Path, size: int) -> bool:
+    """Whether a file of code is small enough to be kept, and nothing in it looks like a credential."""
+    is_library = ".so" in path.suffixes
+    return is_library or (size <= LARGEST_FILE and not _holds_credential(path))
 
 
 def _holds_credential(path: Path) -> bool:

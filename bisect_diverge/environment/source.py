@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
-import sysconfig
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from bisect_diverge.environment.git import Git, GitError
+from bisect_diverge.environment.git import ALTERNATES, Git, GitError
 from bisect_diverge.environment.hashing import hash_bytes, hash_file
 from bisect_diverge.environment.knobs import NOT_READ, setting
 from bisect_diverge.environment.local import local_files
@@ -59,8 +57,9 @@ SKIPPED_FOLDERS = frozenset(
 )  # fmt: skip
 """Folders whose untracked files are never source: packages, and copies that trackers make of it."""
 
-END_MARK = "modules"
-"""Knob that only a run that reached its end has."""
+
+SUBMODULE = "submodule:"
+"""How the knob of a submodule begins in which something is not committed."""
 
 
 def read_outside(cwd: Path, command: Sequence[str]) -> tuple[list[Setting], bytes | None]:
@@ -81,6 +80,7 @@ def read_outside(cwd: Path, command: Sequence[str]) -> tuple[list[Setting], byte
     settings = [_setting("repository", "git")]
     try:
         git.cwd = Path(top)
+        settings += _submodules(git)
         state = _changes(git, _named_files(cwd, Path(top), command))
     except (GitError, OSError) as error:
         settings += [_setting("commit", git.head or "none"), _setting("uncommitted", f"{NOT_READ}: {error}")]
@@ -102,53 +102,6 @@ def read_outside(cwd: Path, command: Sequence[str]) -> tuple[list[Setting], byte
     else:
         settings.append(_setting("tree", state.tree, resolved=True))
     return settings, masked.patch
-
-
-_main_file = ""
-"""File of the main module; Python itself forgets it before the functions that run at exit are called."""
-
-
-def remember_main() -> None:
-    """Keep the name of the file that this process runs, for `read_modules`."""
-    global _main_file  # noqa: PLW0603 - one process runs one file
-    file = getattr(sys.modules.get("__main__"), "__file__", None)
-    if isinstance(file, str):
-        _main_file = os.path.realpath(file)
-
-
-def read_modules(cwd: Path) -> Iterator[Setting]:
-    """Yield the content hash of every module loaded from below `cwd`, and at last how many there are.
-
-    Installed packages, the standard library and the recorder are left out: the dependencies tell the first
-    two.
-    """
-    root = os.path.realpath(cwd)
-    standard = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}
-    files: dict[str, str] = {}
-    folders: dict[str, str] = {}
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None) or (name == "__main__" and _main_file)
-        if not isinstance(file, str) or name.partition(".")[0] in ("bisect_diverge", "sitecustomize"):
-            continue
-        folder, base = os.path.split(file)
-        if folder not in folders:
-            folders[folder] = os.path.realpath(folder)
-        path = os.path.join(folders[folder], base)  # noqa: PTH118 - thousands of modules at the end of a run
-        inside = path.startswith(root.rstrip(os.sep) + os.sep)
-        if not inside or any(path.startswith(place + os.sep) for place in standard):
-            continue
-        relative = os.path.relpath(path, root)
-        if not SKIPPED_FOLDERS.intersection(PurePosixPath(relative).parts):
-            files[relative] = path
-    count = 0
-    for relative in sorted(files):
-        try:
-            content = hash_file(Path(files[relative]))
-        except OSError:
-            continue
-        count += 1
-        yield _setting(f"module:{relative}", content, resolved=True)
-    yield _setting(END_MARK, str(count), resolved=True)
 
 
 def script_of(cwd: Path, command: Sequence[str]) -> Path | None:
@@ -202,27 +155,24 @@ def _changes(git: Git, named: set[str]) -> _State:
         git.head = git.text("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     except GitError:
         git.head = ""
-    index = git.cwd / git.text("rev-parse", "--git-path", "index")
-    objects = git.cwd / git.text("rev-parse", "--git-path", "objects")
+    index, objects = git.place("index"), git.place("objects")
     untracked = _untracked(git, named)
     with tempfile.TemporaryDirectory(prefix="bisect-diverge-") as folder:
         scratch = Path(folder)
         (scratch / "objects").mkdir()
         if index.exists():
             shutil.copyfile(index, scratch / "index")
-        others = os.environ.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
+        others = os.environ.get(ALTERNATES)
         git.variables = {
             "GIT_INDEX_FILE": str(scratch / "index"),
             "GIT_OBJECT_DIRECTORY": str(scratch / "objects"),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects) + (f":{others}" if others else ""),
+            ALTERNATES: str(objects) + (f":{others}" if others else ""),
         }
         git.run("add", "--update", "--ignore-errors", ".")
         if untracked:
             paths = b"\0".join(os.fsencode(path) for path in untracked)
             git.run("add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=paths)
-        # Without the user's objects: one that is there would not be written anew, but get another time.
-        apart = {name: value for name, value in git.variables.items() if "ALTERNATE" not in name}
-        tree = replace(git, variables=apart).text("write-tree", "--missing-ok")
+        tree = git.apart().text("write-tree", "--missing-ok")
         base = git.head or git.text("hash-object", "-t", "tree", os.devnull)
         patch = git.run(
             "diff-index", "--cached", "--patch", "--binary", "--full-index", "--no-renames", "--no-color",
@@ -231,6 +181,22 @@ def _changes(git: Git, named: set[str]) -> _State:
         names = git.text("diff-index", "--cached", "--name-status", "--no-renames", "-z", base).split("\0")
     files = [f"{letter} {name}" for letter, name in zip(names[::2], names[1::2], strict=False)]
     return _State(tree, patch, files)
+
+
+def _submodules(git: Git) -> Iterator[Setting]:
+    """Yield the hash of what is changed and not committed in each submodule in which something is.
+
+    Raises:
+        GitError: if git does not tell.
+    """
+    if not (git.cwd / ".gitmodules").is_file():
+        return
+    for row in git.names("status", "--porcelain=v2", "-z", "--untracked-files=no", "--ignore-submodules=untracked"):
+        fields = row.split(" ", 8)
+        if fields[0] == "1" and fields[2][:1] == "S" and fields[2][2] == "M":
+            inner = replace(git, cwd=git.cwd / fields[8])
+            patch = inner.run("diff", "--binary", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD")
+            yield _setting(f"{SUBMODULE}{fields[8]}", hash_bytes(patch))
 
 
 def _untracked(git: Git, named: set[str]) -> list[str]:

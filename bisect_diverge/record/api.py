@@ -52,6 +52,7 @@ def record(
     from bisect_diverge.environment.read import read_outside
     from bisect_diverge.model.run import Capture, RecordOptions, State, StepOn
     from bisect_diverge.record.install import current, finish, install
+    from bisect_diverge.record.keep import keep_code
     from bisect_diverge.record.options import check_steps, parse_size
     from bisect_diverge.record.process import say
     from bisect_diverge.record.settings import Settings
@@ -75,6 +76,7 @@ def record(
     run = prepare_directory(Path(path), force=force)  # last of the checks: it may remove an older run
     outside, patch = read_outside(Path.cwd(), sys.argv, [Path(entry) for entry in data], (), ())
     keep_originals(run, Path.cwd(), outside, patch)
+    cwd = Path.cwd()
     recorder, patches = install(Settings(run=str(run), options=options, outside=outside))
     state = State.INTERRUPTED
     try:
@@ -83,7 +85,9 @@ def record(
     finally:
         opened = recorder.opened or not recorder.active  # not active: why is said already
         finish(recorder, patches, state)
-        if not opened:
+        if opened:
+            keep_code(run, cwd)
+        else:
             say(f"nothing was recorded in {run}: no torch module was called\n  ({HIDDEN})")
 
 

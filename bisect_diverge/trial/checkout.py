@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from bisect_diverge.environment.git import Git, GitError
 from bisect_diverge.environment.source import CODE
+from bisect_diverge.trial import lfs
 from bisect_diverge.trial.packages import CannotBuildError
 from bisect_diverge.trial.sources import SECONDS, Index, Sources, State
 
@@ -55,15 +56,16 @@ def check_out(sources: Sources, tree: str, state: State, files: Mapping[str, Con
             _lay_out(git, tree, target)
             objects = (str(sources.scratch / "objects"), *sources.alternates)
             _own_repository(target, state, objects, Path(git.variables["GIT_INDEX_FILE"]))
-        _submodules(sources, tree, target)
+        _submodules(sources, tree, target, files)
         _place(target, files)
         inside = sources.path_of(".")
         if inside:
             (target / inside).mkdir(parents=True, exist_ok=True)
         git = sources.runner()
-        others = os.fsdecode(git.run("ls-files", "--others", "--directory", "-z")).split("\0")
-        unknown = os.fsdecode(git.run("ls-files", "--others", "--exclude-standard", "-z")).split("\0")
-        _link(sources.top, target, others, [path for path in unknown if PurePosixPath(path).suffix in CODE])
+        others = git.names("ls-files", "--others", "--directory", "-z")
+        unknown = git.names("ls-files", "--others", "--exclude-standard", "-z")
+        gone = {path for path, content in files.items() if content is None}
+        _link(sources.top, target, others, {*gone, *(path for path in unknown if PurePosixPath(path).suffix in CODE)})
 
     try:
         return _made(sources.top, sources.scratch, f"{tree} {state.commit}", files, fill)
@@ -159,29 +161,34 @@ def _own_repository(target: Path, state: State, objects: Iterable[str], index: P
     shutil.copyfile(index, git / "index")
 
 
-def _submodules(sources: Sources, tree: str, target: Path) -> None:
-    """Fill the folders of submodules: by a link where the right commit lies there, else with that commit's files."""
-    rows = os.fsdecode(sources.runner().run("ls-tree", "-r", "-z", tree)).split("\0")
-    for row in rows:
-        if not row.startswith("160000 "):
-            continue
-        commit, _, path = row.partition(" commit ")[2].partition("\t")
+def _submodules(sources: Sources, tree: str, target: Path, files: Iterable[str]) -> None:
+    """Fill the folders of submodules: by a link where the right commit lies there, else with that commit's files.
+
+    Raises:
+        GitError: if a submodule does not have the commit.
+    """
+    for path, commit in sources.links(tree).items():
         origin, place = sources.top / path, target / path
         if not (origin / ".git").exists():
             continue  # it was not there when the run was recorded, or nobody can tell
         git = Git(origin, seconds=SECONDS)
         if place.is_dir():
             place.rmdir()
-        if git.text("rev-parse", "HEAD") == commit:
+        changed = git.names("status", "--porcelain", "-z", "--untracked-files=no")
+        inside = any(file.startswith(f"{path}/") for file in files)
+        if git.text("rev-parse", "HEAD") == commit and not changed and not inside:
             place.symlink_to(origin)
             continue
+        others = git.names("ls-files", "--others", "--directory", "-z")
         with Index(git, sources.scratch):
             _lay_out(git, commit, place)
+        _link(origin, place, others, [file.removeprefix(f"{path}/") for file in files if file.startswith(f"{path}/")])
 
 
 def _lay_out(git: Git, tree: str, target: Path) -> None:
     git.run("read-tree", tree)
-    git.run("checkout-index", "--all", "--force", f"--prefix={target}/")
+    git.run(*lfs.AS_POINTERS, "checkout-index", "--all", "--force", f"--prefix={target}/")
+    lfs.fill_in(git, target, git.names("ls-files", "-z"))
 
 
 def _place(target: Path, files: Mapping[str, Content | None]) -> None:

@@ -14,6 +14,7 @@ from bisect_diverge.environment.source import script_of
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.trial.command import take_apart
 from bisect_diverge.trial.configuration import recorded_variables
+from bisect_diverge.trial.loaded import is_restored, rows_of
 from bisect_diverge.trial.source_units import restorable
 
 if TYPE_CHECKING:
@@ -51,8 +52,15 @@ def changed_files(record: RunRecord) -> str:
     Args:
         record: The baseline.
     """
+    if not Path(record.cwd).is_dir():  # moved, or of another machine: that is said for itself
+        return ""
     changed = {name: value for name, path, value in _recorded_files(record) if _hash(path) != value}
-    unkept = [name for name, value in changed.items() if kept(record.place, value) is None]
+    loaded = rows_of(record)
+    unkept = [
+        name
+        for name, value in changed.items()
+        if kept(record.place, value) is None or (name in loaded and not is_restored(record, name, value))
+    ]
     back = restorable(record) if unkept else frozenset()
     names = [name for name in unkept if name not in back]
     if not names:

@@ -1,11 +1,12 @@
 """Runs a command so that nothing of it outlives the trial; a program of its own, of the standard library only.
 
-    guard.py LIFELINE SCRATCH PROCESSORS COMMAND...
+    guard.py LIFELINE SCRATCH INHERITED COMMAND...
 
 Whoever starts it holds the other end of the pipe LIFELINE: when that is closed, on purpose or because its process was
 killed, the command ends with everything that it started, and SCRATCH is removed. On purpose it says so by a byte;
-otherwise the directory of the search above SCRATCH is removed too, unless something is left in it. PROCESSORS is a list
-of numbers such as ``0,1``, or ``-``. The exit status is the command's, 128+n for a signal.
+otherwise the directory of the search above SCRATCH is removed too, unless something is left in it. INHERITED is what
+the command gets from us beside its variables: ``processors=0,1 umask=63 nofile=512``, any of them. The exit status is
+the command's, 128+n for a signal.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ KILLED, STOPPED = -1000, -1001
 
 def main() -> int:
     """Run the command; return its status."""
-    lifeline, scratch, processors, *command = sys.argv[1:]
+    lifeline, scratch, inherited, *command = sys.argv[1:]
     # Processes in sessions of their own (torchrun's workers) come to us when their parent has gone.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -40,7 +41,7 @@ def main() -> int:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     child = os.fork()
     if not child:
-        _become(command, processors)
+        _become(command, dict(word.split("=") for word in inherited.split()))
     status = _wait(child, int(lifeline), woken)
     _end_all()
     if status in (KILLED, STOPPED):
@@ -53,18 +54,30 @@ def main() -> int:
     return 128 - status if status < 0 else status
 
 
-def _become(command: list[str], processors: str) -> None:
+def _become(command: list[str], inherited: dict[str, str]) -> None:
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         os.setpgid(0, 0)
-        if processors != "-":
-            os.sched_setaffinity(0, [int(number) for number in processors.split(",")])
+        for name, value in inherited.items():
+            _inherit(name, value)
         os.execvp(command[0], command)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         sys.stderr.write(f"cannot start {command[0]}: {error}\n")
     os._exit(127)
+
+
+def _inherit(name: str, value: str) -> None:
+    if name == "processors":
+        os.sched_setaffinity(0, [int(number) for number in value.split(",")])
+    elif name == "umask":
+        os.umask(int(value))
+    else:
+        import resource
+
+        kind = getattr(resource, f"RLIMIT_{name.upper()}")
+        resource.setrlimit(kind, (int(value), resource.getrlimit(kind)[1]))
 
 
 def _wait(child: int, lifeline: int, woken: int) -> int:

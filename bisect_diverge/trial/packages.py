@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from bisect_diverge.environment.dependencies import normal, read
+from bisect_diverge.environment.dependencies import EDITED, FOLDER, normal, origin_in, read, top_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 BUILD_SECONDS = 600
+_MISSING = re.compile(r"No module named '?(uv|pip)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,8 @@ def build(name: str, version: str, interpreter: str) -> str:
     Raises:
         CannotBuildError: if it cannot be built.
     """
-    tag = re.sub(r"[^A-Za-z0-9.]+", "-", interpreter.strip("/"))[-60:]
-    target = cache_directory() / f"{name}-{version}-{tag}"
+    tag = _plain(interpreter.strip("/"))[-60:]
+    target = cache_directory() / f"{name}-{_plain(version)}-{tag}"
     if versions(str(target)).get(name) == version:
         return str(target)
     try:
@@ -78,7 +79,7 @@ def build(name: str, version: str, interpreter: str) -> str:
 
 
 def _install(name: str, version: str, interpreter: str, target: Path) -> None:
-    wanted = ["--no-deps", "--quiet", "--target", str(target), f"{name}=={version}"]
+    wanted = ["--no-deps", "--quiet", "--target", str(target), _requirement(name, version)]
     trouble = ""
     for installer in _installers(interpreter):
         try:
@@ -90,10 +91,36 @@ def _install(name: str, version: str, interpreter: str, target: Path) -> None:
             continue
         if done.returncode == 0 and versions(str(target)).get(name) == version:
             return
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        if "No module named" not in done.stderr:
-            trouble = trouble or (lines[-1].removeprefix("hint: ") if lines else f"status {done.returncode}")
-    raise CannotBuildError(f"{name} {version} cannot be installed here: {trouble or 'neither uv nor pip is there'}")
+        if not _MISSING.search(done.stderr):
+            trouble = trouble or _said(done.stderr) or f"status {done.returncode}"
+    raise CannotBuildError(
+        f"{name} {version} cannot be installed here: {trouble or 'neither uv nor pip is there (pip install uv)'}"
+    )
+
+
+def _said(errors: str) -> str:
+    """Return what an installer says was wrong: the first and the last of its words on it."""
+    lines = [line.strip() for line in errors.splitlines() if line.strip()]
+    words = [line.removeprefix("error: ").removeprefix("hint: ").removeprefix("cause: ") for line in lines]
+    if not words:
+        return ""
+    return ": ".join(dict.fromkeys((words[0], words[-1]))) if lines[-1].startswith("cause: ") else words[-1]
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text)
+
+
+def _requirement(name: str, version: str) -> str:
+    """Return what an installer is asked for.
+
+    Raises:
+        CannotBuildError: for a package that is on no index: another one may bear its name there.
+    """
+    origin = origin_in(version)
+    if origin in (EDITED, FOLDER):
+        raise CannotBuildError(f"{name} {version} is not on this machine any more, and was not installed from an index")
+    return f"{name} @ {origin}" if origin else f"{name}=={version}"
 
 
 def _installers(interpreter: str) -> list[list[str]]:
@@ -116,7 +143,7 @@ def only(names: Iterable[str], directory: str, folder: Path) -> str:
     links = folder / f"packages-{len(list(folder.iterdir()))}"
     links.mkdir()
     for name in names:
-        for entry in _top_level(name, directory):
+        for entry in top_level(name, directory):
             if (Path(directory) / entry).exists():
                 (links / entry).symlink_to(Path(directory) / entry)
     return str(links)
@@ -161,18 +188,3 @@ def _files_of(info: Path, name: str) -> set[str]:
     except OSError as error:
         raise CannotBuildError(f"which files {name} has put into {info.parent} is not known") from error
     return {row[0] for row in csv.reader(lines) if row} | {f"{info.name}/{path.name}" for path in info.iterdir()}
-
-
-def _top_level(name: str, directory: str) -> set[str]:
-    """Return what a package has put into a directory, by its list of files, else by its name."""
-    plain = name.replace("-", "_")
-    found = {plain, f"{plain}.py", f"{plain}.libs", f"{name}.libs"}
-    for info in Path(directory).glob("*-info"):
-        if normal(info.name.split("-")[0]) != name:
-            continue
-        found.add(info.name)
-        for table, separator in (("RECORD", ","), ("top_level.txt", "\n")):
-            if (info / table).is_file():
-                lines = (info / table).read_text(encoding="utf-8", errors="replace").splitlines()
-                found.update(line.split(separator)[0].split("/")[0].strip() for line in lines)
-    return {entry for entry in found if entry and entry not in (".", "..", "__pycache__", "bin")}

@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
-from bisect_diverge.environment.dependencies import normal
+from bisect_diverge.environment.dependencies import normal, release
 
 _EXTRA = re.compile(r"\bextra\b")
 Versions = tuple[str | None, str | None]
@@ -70,7 +70,7 @@ def info_of(name: str, version: str, places: Iterable[str]) -> Path | None:
     for place in places:
         for info in Path(place).glob("*.dist-info"):
             found, _, rest = info.name.removesuffix(".dist-info").partition("-")
-            if normal(found) == name and rest == version:
+            if normal(found) == name and rest == release(version):
                 return info
     return None
 
@@ -97,7 +97,7 @@ def _does(requirement: Requirement, version: str | None) -> bool:
     if version is None:
         return False
     try:
-        return requirement.specifier.contains(Version(version), prereleases=True)
+        return requirement.specifier.contains(Version(release(version)), prereleases=True)
     except InvalidVersion:
         return False
 

@@ -7,12 +7,12 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 GUARD = Path(__file__).with_name("guard.py")
 OUTPUT = "output.log"
@@ -36,6 +36,8 @@ class Launch:
     """Working directory."""
     processors: tuple[int, ...] = ()
     """Processors that it may run on; empty: those that we may."""
+    inherited: Mapping[str, int] = field(default_factory=dict)
+    """``umask`` and limits of the operating system (``nofile``) that it has; those that are not named are ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +76,7 @@ def run(
     log = folder / OUTPUT
     theirs, ours = os.pipe()
     began = time.monotonic()
-    processors = ",".join(map(str, launch.processors)) or "-"
-    words = [sys.executable, "-I", "-S", str(GUARD), str(theirs), str(folder), processors, *launch.command]
+    words = [sys.executable, "-I", "-S", str(GUARD), str(theirs), str(folder), _inherited(launch), *launch.command]
     timed_out = stopped = False
     try:
         with log.open("wb") as output, (folder / ERRORS if separate else Path(os.devnull)).open("wb") as errors:
@@ -114,6 +115,11 @@ def run(
         seconds=time.monotonic() - began,
         output=_tail(log),
     )
+
+
+def _inherited(launch: Launch) -> str:
+    processors = [f"processors={','.join(map(str, launch.processors))}"] if launch.processors else []
+    return " ".join((*processors, *(f"{name}={value}" for name, value in launch.inherited.items())))
 
 
 def _ended(process: subprocess.Popen[bytes], seconds: float) -> bool:

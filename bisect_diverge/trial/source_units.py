@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bisect_diverge.environment.git import GitError
+from bisect_diverge.environment.apply import rule_for
 from bisect_diverge.environment.hashing import hash_bytes
 from bisect_diverge.environment.inputs import FILE
 from bisect_diverge.environment.knobs import NOT_READ
+from bisect_diverge.environment.modules import EXTENSION, MODULE
 from bisect_diverge.environment.originals import original
+from bisect_diverge.environment.source import SUBMODULE
 from bisect_diverge.errors import ReplayError
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.model.trial import Unit, Untested
+from bisect_diverge.trial.loaded import LOADED, is_restored, may_differ, rows_of
+from bisect_diverge.trial.loaded import differing as differing_files
+from bisect_diverge.trial.loaded import why_not as why_not_loaded
 from bisect_diverge.trial.packages import CannotBuildError
 from bisect_diverge.trial.sources import NONE, Sources, requested
 
@@ -29,6 +33,7 @@ FILES = "files"
 WHOLE = ("commit", "uncommitted", "repository")
 """Knobs of the whole source in a repository; the first that differs names the unit."""
 GIT = "git"
+IN_SUBMODULE = "of a change inside a submodule that is not committed there, only the modules that a run loads are kept"
 
 
 def source_units(a: RunRecord, b: RunRecord, differing: Sequence[Difference]) -> tuple[Unit | Untested, ...]:
@@ -39,9 +44,19 @@ def source_units(a: RunRecord, b: RunRecord, differing: Sequence[Difference]) ->
         b: The candidate.
         differing: Requested settings of the source that differ.
     """
-    if not differing:
-        return ()
     kinds = {requested(record, "repository") for record in (a, b)}
+    inside = [difference for difference in differing if difference.knob.startswith(SUBMODULE)]
+    built = [difference for difference in differing if difference.knob.startswith(EXTENSION)]
+    whole = [difference for difference in differing if difference not in (*inside, *built)]
+    found = _of_whole(a, b, whole, kinds) if whole else ()
+    loaded = _of_loaded(a, b, is_known=bool(found)) if len(kinds) == 1 and may_differ(a, b) else ()
+    extensions = [Untested(unit=_plain(d), reason=rule_for(d.layer, d.knob).reason) for d in built]
+    return (*found, *loaded, *_of_submodules(inside, loaded), *extensions)
+
+
+def _of_whole(
+    a: RunRecord, b: RunRecord, differing: Sequence[Difference], kinds: set[str]
+) -> tuple[Unit | Untested, ...]:
     if kinds == {GIT}:
         return _of_commits(a, b, differing)
     if kinds <= {NONE, ""}:
@@ -61,6 +76,8 @@ def source_parts(a: RunRecord, b: RunRecord, unit: Unit) -> tuple[Unit, ...]:
     """
     if unit.knob == FILES:
         return tuple(_file(name, *values) for name, values in sorted(_differing_files(a, b).items()))
+    if unit.knob == LOADED:
+        return tuple(_module(name, *values) for name, values in sorted(_loaded_files(a, b).items()))
     if unit.knob not in WHOLE:
         return ()
     try:
@@ -125,16 +142,17 @@ def why_not_feature(a: RunRecord, b: RunRecord, difference: Difference) -> str:
 
 def restorable(record: RunRecord) -> frozenset[str]:
     """Return the source files that a trial has as they were recorded, however they are now; named as in the record."""
+    own = frozenset(name for name, value in rows_of(record).items() if is_restored(record, name, value))
     if requested(record, "repository") == GIT:
         try:
             with opened(record, record) as sources:
-                listed = sources.runner().run("ls-tree", "-r", "-z", "--name-only", sources.tree(sources.states[0]))
-                return frozenset(sources.name_of(path) for path in os.fsdecode(listed).split("\0") if path)
-        except (CannotBuildError, GitError):
-            return frozenset()
+                listed = sources.listed(sources.tree(sources.states[0]))
+                return frozenset({*map(sources.name_of, listed), *own})
+        except CannotBuildError:
+            return own
     files = {layer: file_rows(record, layer) for layer in (Layer.SOURCE, Layer.FEATURES)}
     rows = [(name, value) for table in files.values() for name, value in table.items()]
-    return frozenset(n for n, value in rows if original(record.place, value, Path(record.cwd) / n) is not None)
+    return own | {n for n, value in rows if original(record.place, value, Path(record.cwd) / n) is not None}
 
 
 def check_given(record: RunRecord, knob: str, value: str) -> None:
@@ -157,7 +175,9 @@ def _of_commits(a: RunRecord, b: RunRecord, differing: Sequence[Difference]) -> 
         with opened(a, b) as sources:
             first, last = sources.states[0], sources.states[-1]
             unit = Unit(layer=Layer.SOURCE, knob=knob, a=first.name, b=last.name)
-            return (unit,) if sources.differing(first, last) else ()
+            found = (unit,) if sources.differing(first, last) else ()
+            unknown = [(sources.name_of(path), reason) for path, reason in sources.unknown().items()]
+            return (*found, *(Untested(unit=_file(name, None, None), reason=reason) for name, reason in unknown))
     except CannotBuildError as error:
         difference = next(difference for difference in differing if difference.knob == knob)
         return (Untested(unit=_plain(difference), reason=str(error)),)
@@ -179,6 +199,43 @@ def _of_files(a: RunRecord, b: RunRecord, differing: Sequence[Difference]) -> tu
         return tuple(_file(name, *values) for name, values in files.items())
     texts = [_together(side) for side in zip(*files.values(), strict=True)]
     return (Unit(layer=Layer.SOURCE, knob=FILES, a=texts[0], b=texts[1]),)
+
+
+def _of_loaded(a: RunRecord, b: RunRecord, *, is_known: bool) -> tuple[Unit | Untested, ...]:
+    """Return the unit of the loaded files that no commit has, and those that cannot be swapped.
+
+    Args:
+        a: The baseline.
+        b: The candidate.
+        is_known: Whether a source that is gone has been named already.
+    """
+    try:
+        files = _loaded_files(a, b)
+    except CannotBuildError as error:
+        every = () if is_known else differing_files(a, b, None).items()
+        return tuple(Untested(unit=_module(name, *values), reason=str(error)) for name, values in every)
+    reasons = {name: why_not_loaded(a, b, name, values) for name, values in files.items()}
+    cannot = [Untested(unit=_module(n, *files[n]), reason=reason) for n, reason in sorted(reasons.items()) if reason]
+    can = {name: values for name, values in sorted(files.items()) if not reasons[name]}
+    if len(can) < 2:
+        return (*(_module(name, *values) for name, values in can.items()), *cannot)
+    texts = [_together(side) for side in zip(*can.values(), strict=True)]
+    return (Unit(layer=Layer.SOURCE, knob=LOADED, a=texts[0], b=texts[1]), *cannot)
+
+
+def _loaded_files(a: RunRecord, b: RunRecord) -> dict[str, tuple[str | None, str | None]]:
+    if requested(a, "repository") != GIT:
+        return differing_files(a, b, None)
+    with opened(a, b) as sources:
+        return differing_files(a, b, sources)
+
+
+def _of_submodules(inside: Sequence[Difference], loaded: Sequence[Unit | Untested]) -> Iterator[Untested]:
+    """Yield the submodules of which the changes differ though no file that was loaded from them does."""
+    if any(isinstance(each, Unit) for each in loaded):
+        return
+    for difference in inside:
+        yield Untested(unit=_plain(difference), reason=IN_SUBMODULE)
 
 
 def _together(values: Sequence[str | None]) -> str:
@@ -217,6 +274,10 @@ def _steps(sources: Sources, knob: str, first: int, last: int) -> Iterator[Unit]
 
 def _plain(difference: Difference) -> Unit:
     return Unit(layer=difference.layer, knob=difference.knob, a=difference.a, b=difference.b)
+
+
+def _module(name: str, a: str | None, b: str | None) -> Unit:
+    return Unit(layer=Layer.SOURCE, knob=f"{MODULE}{name}", a=a, b=b)
 
 
 def _file(name: str, a: str | None, b: str | None) -> Unit:

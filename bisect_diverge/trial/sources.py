@@ -6,6 +6,7 @@ leave a note of itself in the user's repository until it is pruned, and its ``HE
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
@@ -15,10 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_diverge.environment import source
-from bisect_diverge.environment.git import Git, GitError
+from bisect_diverge.environment.git import ALTERNATES, Git, GitError
+from bisect_diverge.environment.hashing import hash_bytes
 from bisect_diverge.environment.knobs import NOT_READ
 from bisect_diverge.environment.originals import PATCH
 from bisect_diverge.model.environment import Layer
+from bisect_diverge.trial import lfs
 from bisect_diverge.trial.packages import CannotBuildError
 
 if TYPE_CHECKING:
@@ -29,6 +32,8 @@ SECONDS = 120.0
 NONE = "none"
 PLAIN = "100644"
 """Mode of an ordinary file."""
+LINK = "160000"
+"""Mode of a submodule."""
 _GONE = f"0 {'0' * 40}"
 _VALUE = re.compile(r"(?:[0-7]{6} )?[0-9a-f]{40}(?:[0-9a-f]{24})?")
 """Content of a file: an object of git, after its mode where that is not `PLAIN`."""
@@ -66,10 +71,10 @@ class Sources:
         """The working tree in which A was recorded."""
         tops = [self.top, *([other] if (other := _top(Path(b.cwd))) else [])]
         (scratch / "objects").mkdir(parents=True, exist_ok=True)
-        places = [str(_objects(top)) for top in dict.fromkeys(tops)]
+        places = [str(Git(top).place("objects")) for top in dict.fromkeys(tops)]
         self._variables = {
             "GIT_OBJECT_DIRECTORY": str(scratch / "objects"),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": os.pathsep.join(places),
+            ALTERNATES: os.pathsep.join(places),
         }
         self.alternates = places
         """Object stores of the user's repositories."""
@@ -78,7 +83,9 @@ class Sources:
         self.states = self._line(_state(a), _state(b))
         """From A's to B's: every commit between them where one leads to the other."""
         self._trees: dict[State, str] = {}
+        self._listed: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
         self._brought: dict[str, str | None] | None = None
+        self._unknown: dict[str, str] | None = None
         self._claimed = {path for record in (a, b) for path in (*self._names(record, _CLAIMED), *self._written(record))}
 
     def tree(self, state: State) -> str:
@@ -90,6 +97,35 @@ class Sources:
         if state not in self._trees:
             self._trees[state] = self._made(state)
         return self._trees[state]
+
+    def listed(self, tree: str) -> dict[str, str]:
+        """Return path and object name of everything in a tree; the object of a submodule is a commit: `links`."""
+        return self._contents(tree)[0]
+
+    def links(self, tree: str) -> dict[str, str]:
+        """Return path and commit of the submodules in a tree."""
+        return self._contents(tree)[1]
+
+    def explains(self, name: str, values: tuple[str | None, str | None]) -> bool:
+        """Return whether a file with these contents in A and B is what the two trees make of it.
+
+        It is if one of them has it, or if a submodule had it as its commit does.
+
+        Args:
+            name: The file, named relative to the working directory, or absolute.
+            values: Hashes of its content; None: it was not loaded.
+        """
+        path = self.path_of(name)
+        trees = [self.tree(state) for state in (self.states[0], self.states[-1])]
+        if any(path in self.listed(tree) for tree in trees):
+            return True
+        pairs = zip(trees, values, strict=True)
+        return all(value is None or self._in_submodule(tree, path) == value for tree, value in pairs)
+
+    def has(self, tree: str, name: str, value: str | None = None) -> bool:
+        """Return whether a tree has a file, or a submodule in it has it with this content."""
+        path = self.path_of(name)
+        return path in self.listed(tree) or (value is not None and self._in_submodule(tree, path) == value)
 
     def named(self, commit: str) -> State:
         """Return the state of a commit of the user's choice.
@@ -110,6 +146,7 @@ class Sources:
             state: Where most files are from.
             files: Path below the top to its value, as `differing` returns it; None: no such file.
         """
+        self.unknown()
         own = self._differing(self.states[0], state)
         back = {path: values[0] for path, values in own.items() if path in self._claimed}
         wanted = back | self._with_its_script() | dict(files)
@@ -126,8 +163,30 @@ class Sources:
 
     def differing(self, one: State, other: State) -> dict[str, tuple[str | None, str | None]]:
         """Return the files in which two states differ, with both values: those that belong to no other layer."""
+        self.unknown()
         apart = self._claimed | self._with_its_script().keys()
         return {path: values for path, values in self._differing(one, other).items() if path not in apart}
+
+    def unknown(self) -> dict[str, str]:
+        """Return the differing files of Git LFS of which a content is not on this machine, each with the reason."""
+        if self._unknown is None:
+            pairs = self._differing(self.states[0], self.states[-1]).items() if self._has_lfs() else ()
+            self._unknown = {path: reason for path, values in pairs if (reason := self._why_unknown(path, values))}
+            self._claimed |= self._unknown.keys()
+        return self._unknown
+
+    def _has_lfs(self) -> bool:
+        trees = {self.tree(state) for state in (self.states[0], self.states[-1])}
+        rows = {blob for tree in trees for path, blob in self.listed(tree).items() if lfs.is_attributes(path)}
+        return lfs.is_used(self._told("cat-file", "blob", blob) for blob in rows)
+
+    def _why_unknown(self, path: str, values: tuple[str | None, str | None]) -> str:
+        for side, value in zip("AB", values, strict=True):
+            blob = (value or "").rpartition(" ")[2]
+            oid = lfs.oid_of(self._told("cat-file", "blob", blob)) if value and not value.startswith(LINK) else ""
+            if oid and lfs.find(oid, self.runner().place("lfs/objects"), self.top / path) is None:
+                return f"{side}'s content is kept by Git LFS, and is not on this machine: git lfs fetch --all"
+        return ""
 
     def returned(self) -> dict[str, str]:
         """Return path and name of files that A read, that are in B's tree only: it was untracked, and is not now."""
@@ -171,6 +230,28 @@ class Sources:
     def index(self) -> Index:
         """Return a context in which git has an index of its own."""
         return Index(self.runner(), self.scratch)
+
+    def _contents(self, tree: str) -> tuple[dict[str, str], dict[str, str]]:
+        if tree not in self._listed:
+            files: dict[str, str] = {}
+            links: dict[str, str] = {}
+            for row in os.fsdecode(self._told("ls-tree", "-r", "-z", tree)).split("\0"):
+                head, _, path = row.partition("\t")
+                if path:
+                    mode, _, name = head.split()
+                    (links if mode == LINK else files)[path] = name
+            self._listed[tree] = (files, links)
+        return self._listed[tree]
+
+    def _in_submodule(self, tree: str, path: str) -> str:
+        """Return the hash of a file as the commit of a submodule has it; empty if none has."""
+        for place, commit in self.links(tree).items():
+            if path.startswith(f"{place}/"):
+                with contextlib.suppress(GitError, OSError):
+                    rest = path.removeprefix(f"{place}/")
+                    git = Git(self.top / place, seconds=SECONDS)
+                    return hash_bytes(git.run("cat-file", "blob", f"{commit}:{rest}"))
+        return ""
 
     def _names(self, record: RunRecord, layers: Iterable[Layer]) -> set[str]:
         """Return the paths of the files that have a row in some layers; code that is read as data is code."""
@@ -261,32 +342,26 @@ def _apply(git: Git, patch: Path) -> None:
     """Apply a patch to the index, with copies of the files that it changes in our own store."""
     fields = os.fsdecode(git.run("apply", "--numstat", "-z", str(patch))).split("\0")
     paths = [field.split("\t", 2)[2] for field in fields if field]
-    apart = _apart(git)
+    apart = git.apart()
     for row in os.fsdecode(git.run("ls-files", "--stage", "-z", "--", *paths)).split("\0"):
-        if row and not row.startswith("160000"):
+        if row and not row.startswith(LINK):
             content = git.run("cat-file", "blob", row.split()[1])
             apart.run("hash-object", "-w", "--stdin", "--no-filters", stdin=content)
     apart.run("apply", "--cached", "--whitespace=nowarn", str(patch))
 
 
 def _written(git: Git) -> str:
-    return _apart(git).text("write-tree", "--missing-ok")
-
-
-def _apart(git: Git) -> Git:
-    """Return git without the user's objects: one that is there is not written anew, but its time would be."""
-    variables = {name: value for name, value in git.variables.items() if name != "GIT_ALTERNATE_OBJECT_DIRECTORIES"}
-    return Git(git.cwd, variables=variables, seconds=git.seconds)
+    return git.apart().text("write-tree", "--missing-ok")
 
 
 def requested(record: RunRecord, knob: str) -> str:
     """Return the value of a source setting; empty if it has none."""
-    return next((s.value for s in record.environment.settings if s.layer is Layer.SOURCE and s.knob == knob), "")
+    return record.environment.value(Layer.SOURCE, knob) or ""
 
 
 def program(record: RunRecord) -> str:
     """Return the script that a run was started with, as far as it is known."""
-    return next((s.value for s in record.environment.settings if s.knob == "argv.program"), "")
+    return record.environment.value(Layer.CONFIGURATION, "argv.program") or ""
 
 
 def _state(record: RunRecord) -> State:
@@ -329,10 +404,6 @@ def _top(cwd: Path) -> Path | None:
         return Path(Git(cwd).text("rev-parse", "--show-toplevel"))
     except (GitError, OSError):
         return None
-
-
-def _objects(top: Path) -> Path:
-    return top / Git(top).text("rev-parse", "--git-path", "objects")
 
 
 def _value(mode: str, blob: str) -> str | None:

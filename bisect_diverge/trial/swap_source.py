@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 from bisect_diverge.environment import source
 from bisect_diverge.environment.inputs import FILE, present
+from bisect_diverge.environment.modules import MODULE
 from bisect_diverge.environment.originals import original
 from bisect_diverge.model.environment import Layer
+from bisect_diverge.trial import loaded
 from bisect_diverge.trial.checkout import FOLDER, Content, above, check_out, mirror
 from bisect_diverge.trial.inputs import path_of
 from bisect_diverge.trial.interpreters import interpreter_at
@@ -40,8 +42,9 @@ def swap(sides: Sides, units: Sequence[Unit], draft: Draft) -> Draft:
     """
     scratch = draft.folder.parent / FOLDER
     in_git = requested(sides.a, "repository") == GIT
-    differ = bool(units) or _differ(sides)
-    if not differ and not (_commit_moved(sides.a) if in_git else _files_moved(sides.a, _LAYERS)):
+    differ = bool(units) or _differ(sides) or loaded.may_differ(sides.a, sides.b)
+    moved = differ or loaded.has_moved(sides.a)
+    if not moved and not (_commit_moved(sides.a) if in_git else _files_moved(sides.a, _LAYERS)):
         return draft
     try:
         if in_git:
@@ -71,7 +74,8 @@ def _commit_moved(a: RunRecord) -> bool:
     """Whether the repository is no longer as it was when A was recorded."""
     now, _ = source.read_outside(Path(a.cwd), a.command)
     values = {row.knob: row.value for row in now}
-    moved = any(values.get(knob) != requested(a, knob) for knob in ("commit", "uncommitted"))
+    inside = {row.knob for row in (*now, *a.environment.settings) if row.knob.startswith(source.SUBMODULE)}
+    moved = any(values.get(knob, "") != requested(a, knob) for knob in ("commit", "uncommitted", *inside))
     return moved or _files_moved(a, (Layer.FEATURES,))
 
 
@@ -90,12 +94,33 @@ def _with_commit(sides: Sides, units: Sequence[Unit], draft: Draft, scratch: Pat
     }
     of_tree, others = _features(sides, units, sources)
     tree = sources.mixture(state, blobs | of_tree)
-    place = check_out(sources, tree, state, others)
+    modules = loaded.contents(sides, _modules(sides, units), sources, tree)
+    within = {sources.path_of(name): content for name, content in modules.items()}
+    place = check_out(sources, tree, state, others | {path: c for path, c in within.items() if path})
     inside = sources.path_of(".")
     draft.roots, draft.above = _roots(sources.top, place, sides.a.cwd, inside), above(sources.top, place)
     draft.cwd = os.path.normpath(place / inside)
     draft.search_path += _edited(draft.python, sources.top, place)
+    elsewhere = {name: content for name, content in modules.items() if not sources.path_of(name)}
+    loaded.lay_elsewhere(sides, elsewhere, scratch, draft)
     return draft
+
+
+def _modules(sides: Sides, units: Sequence[Unit]) -> set[str]:
+    """Return the names of the loaded files that are swapped.
+
+    Raises:
+        CannotBuildError: if one is to have another content than B's: only that was kept.
+    """
+    of_b = loaded.rows_of(sides.b)
+    of_source = [unit for unit in units if unit.layer is Layer.SOURCE]
+    if any(unit.knob == loaded.LOADED for unit in of_source):
+        return set(loaded.rows_of(sides.a) | of_b)
+    named = {unit.knob.removeprefix(MODULE): unit.b for unit in of_source if unit.knob.startswith(MODULE)}
+    for name, value in named.items():
+        if value != of_b.get(name):
+            raise CannotBuildError(f"{value} is no content of {name} that was kept: give @B")
+    return set(named)
 
 
 def _sources(sides: Sides, scratch: Path, *, needed: bool) -> Sources:
@@ -172,13 +197,16 @@ def _with_files(sides: Sides, units: Sequence[Unit], draft: Draft, scratch: Path
     found |= _feature_files(sides, {unit.knob.removeprefix(FILE) for unit in units if unit.layer is Layer.FEATURES})
     cwd = os.path.realpath(a.cwd)
     paths = {path_of(cwd, name): content for name, content in found.items()}
+    modules = {path_of(cwd, n): c for n, c in loaded.contents(sides, _modules(sides, units), None).items()}
     top = Path(os.path.commonpath([cwd, *map(os.path.dirname, paths)]))
     if top == Path("/"):
         raise CannotBuildError(f"the source lies elsewhere than {cwd}, and there is no folder but / with both in it")
+    paths |= {path: content for path, content in modules.items() if path.startswith(f"{top}/")}
     inside = os.path.relpath(cwd, top)
     place = mirror(top, scratch, {os.path.relpath(path, top): content for path, content in paths.items()}, inside)
     draft.roots, draft.above = _roots(top, place, a.cwd, inside), above(top, place)
     draft.cwd = os.path.normpath(place / inside)
+    loaded.lay_elsewhere(sides, {p: c for p, c in modules.items() if p not in paths}, scratch, draft)
     return draft
 
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from types import ModuleType
 
 import pytest
 
@@ -180,18 +179,3 @@ def test_a_directory_that_is_gone_is_no_trouble(tmp_path):
 
     assert patch is None
     assert "repository" in rows
-
-
-def test_loaded_modules_below_the_directory_are_hashed(tmp_path, monkeypatch):
-    """Modules of the project count, installed ones and the recorder's do not."""
-    for name, file in {"ours": "pkg/ours.py", "theirs": ".venv/lib/site-packages/theirs.py"}.items():
-        (tmp_path / file).parent.mkdir(parents=True)
-        (tmp_path / file).write_text("x = 1\n")
-        module = ModuleType(name)
-        module.__file__ = str(tmp_path / file)
-        monkeypatch.setitem(sys.modules, name, module)
-
-    rows = {s.knob: s.value for s in source.read_modules(tmp_path)}
-
-    assert {"module:pkg/ours.py", "modules"} == rows.keys()
-    assert rows["modules"] == "1"

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from bisect_diverge.environment.runtime import INHERITED
 from bisect_diverge.errors import ReplayError
 from bisect_diverge.model.environment import Environment, Layer, Setting
 from bisect_diverge.model.run import RunRecord
 from bisect_diverge.model.trial import Unit
 from bisect_diverge.record.divert import VIEW
-from bisect_diverge.trial import releases
+from bisect_diverge.trial import package_units, packages, releases
 from bisect_diverge.trial.configuration import launch
 from bisect_diverge.trial.draft import Sides
 from bisect_diverge.trial.packages import CannotBuildError, versions, without
@@ -68,7 +69,6 @@ def test_packages_of_which_a_mixture_is_broken_are_one_unit(tied, tmp_path):
     assert set(units) == {"gear+belt+kit", "lone"}
     group = units["gear+belt+kit"]
     assert (group.a, group.b) == ("1.0, none, 1.0", "2.0, 3.0, 2.0")
-    assert parts_of(a, b, group) == ()
     _, _, path = started(a, b, [group], tmp_path)
     assert versions(path[0]) == {"kit": "2.0", "gear": "2.0", "belt": "3.0"}
     assert path[1:] == [str(tmp_path / "old")]
@@ -225,6 +225,32 @@ def test_releases_are_steps_and_the_last_one_counts(tmp_path, monkeypatch):
     assert started(b, a, back, tmp_path)[2] == [str(tmp_path / "1.1")]
 
 
+def test_releases_of_packages_that_move_together(tied, tmp_path, monkeypatch):
+    """Each release of the one that requires the others, with what it requires; one that cannot be had is left out."""
+    a, b = tied
+    known = {"kit": ("2.0", "1.9", "1.5", "1.2", "1.0"), "gear": ("2.0", "1.9", "1.5", "1.0"), "belt": ("3.0", "2.5")}
+    monkeypatch.setattr(releases, "listed", lambda name, _program: known[name])
+    monkeypatch.setattr(package_units, "listed", lambda name, _program: known[name])
+
+    def build(name, version, _program):
+        if version == "1.9":
+            raise CannotBuildError("no")
+        return str(unpacked(tmp_path / f"{name}-{version}", name, version, "", [f"gear=={version}"]))
+
+    monkeypatch.setattr(package_units, "build", build)
+    group = next(unit for unit in units_of(a, b).units if "+" in unit.knob)
+    assert group.knob == "gear+belt+kit"
+    steps = parts_of(a, b, group)
+    assert [step.b for step in steps] == ["1.5, none, 1.5", "2.0, 3.0, 2.0"]
+    assert steps[0].a == group.a
+    assert {step.knob for step in steps} == {group.knob}
+    assert parts_of(a, b, steps[0]) == ()
+    monkeypatch.setattr("bisect_diverge.trial.swap_package.build", lambda n, v, _p: str(tmp_path / f"{n}-{v}"))
+    unpacked(tmp_path / "gear-1.5", "gear", "1.5")
+    path = started(a, b, [steps[0]], tmp_path)[2]
+    assert {**versions(path[0]), **versions(path[1])} == {"kit": "1.5", "gear": "1.5"}
+
+
 def test_without_an_index_the_releases_are_not_known(tmp_path, monkeypatch):
     """That is said, with pip's own words."""
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -251,6 +277,46 @@ def test_variables_of_the_runtime_are_moved_as_variables(tmp_path, layer, name, 
     assert name not in started(a, b, [], tmp_path)[0].environment
 
 
+def test_the_search_path_is_a_unit_of_its_own(tmp_path):
+    """Other folders, or the same in another order; folders with packages that differ stay with these."""
+    for name in ("one", "two", "three"):
+        (tmp_path / name).mkdir()
+    old, new = (unpacked(tmp_path / version, "kit", version) for version in ("1.0", "2.0"))
+    one, two, three = (str(tmp_path / name) for name in ("one", "two", "three"))
+    kits = {"kit": "1.0"}, {"kit": "2.0"}
+    for of_a, of_b, wanted, packages_of in (
+        ([one, two], [two, one], [two, one], ({}, {})),
+        ([one], [two], [two], ({}, {})),
+        ([one, three], [two, three], [two, three], ({}, {})),
+        ([one, str(old)], [str(new), two], [str(old), two], kits),
+    ):
+        a, b = (
+            record(tmp_path, os.pathsep.join(path), **kit) for path, kit in zip((of_a, of_b), packages_of, strict=True)
+        )
+        units = {unit.knob: unit for unit in units_of(a, b).units}
+        assert set(units) == {"PYTHONPATH", *packages_of[0]}
+        assert started(a, b, [units["PYTHONPATH"]], tmp_path)[2] == wanted
+        assert started(a, b, [], tmp_path)[2] == of_a
+    assert started(a, b, [units["PYTHONPATH"], units["kit"]], tmp_path)[2] == [str(new), two]
+
+
+def test_masks_and_limits_are_those_of_the_run(tmp_path):
+    """A trial has A's, or B's where it is swapped; a limit above the hard one cannot be set."""
+    mask = next(knob.read() for knob in INHERITED if knob.name == "umask")
+    a, b = (
+        record(tmp_path, runtime={"umask": mask, "limit.nofile": str(files), "limit.stack": "100"})
+        for files in (60, 50)
+    )
+    unit = Unit(layer=Layer.RUNTIME, knob="limit.nofile", a="60", b="50")
+    assert started(a, b, [], tmp_path)[0].inherited == {"nofile": 60, "stack": 100}
+    assert started(a, b, [unit], tmp_path)[0].inherited == {"nofile": 50, "stack": 100}
+    by_hand = Unit(layer=Layer.RUNTIME, knob="umask", a=None, b="0077")
+    assert started(a, b, [by_hand], tmp_path)[0].inherited["umask"] == 0o77
+    for knob, value, said in (("limit.nofile", "9" * 17, "hard limit"), ("umask", "rw", "a mask such as 0022")):
+        with pytest.raises(CannotBuildError, match=said):
+            started(a, b, [Unit(layer=Layer.RUNTIME, knob=knob, a=None, b=value)], tmp_path)
+
+
 def test_an_image_is_a_prefix_of_the_command(tmp_path):
     """With a command that starts one; without, the unit is listed with what to do."""
     a, b = (record(tmp_path, runtime={"CONTAINER_IMAGE": name}) for name in ("old:1", "new:2"))
@@ -264,11 +330,77 @@ def test_an_image_is_a_prefix_of_the_command(tmp_path):
     assert units_of(a, record(tmp_path), "run {image}").untestable[0].reason.startswith("only one of the two")
 
 
-def test_a_package_that_is_edited_in_place_cannot_be_hidden(tmp_path):
-    """Its files lie where its author works."""
+def installed_from(site, origin):
+    """Say from where the package in a folder was installed; return its version as it is recorded."""
+    (site / "kit-1.0.dist-info" / "direct_url.json").write_text(json.dumps({"url": "file:///x", **origin}))
+    return versions(str(site))["kit"]
+
+
+def test_a_package_that_is_edited_in_place_is_moved_as_source(tmp_path):
+    """Its files lie where its author works: they cannot be hidden, and another version is another content."""
     site = unpacked(tmp_path / "site", "kit", "1.0")
-    (site / "kit-1.0.dist-info" / "direct_url.json").write_text('{"dir_info": {"editable": true}, "url": "file:///x"}')
-    a, b = record(tmp_path, site, kit="1.0"), record(tmp_path, site)
+    edited = installed_from(site, {"dir_info": {"editable": True}})
+    assert edited == "1.0 (edited in place)"
+    a, b = record(tmp_path, site, kit=edited), record(tmp_path, site)
     (row,) = units_of(a, b).untestable
-    assert row.unit == Unit(layer=Layer.DEPENDENCIES, knob="kit", a="1.0", b=None)
-    assert "installed to be edited" in row.reason
+    assert row.unit == Unit(layer=Layer.DEPENDENCIES, knob="kit", a=edited, b=None)
+    assert "installed to be edited: its files cannot be hidden" in row.reason
+    (row,) = units_of(a, record(tmp_path, site, kit="2.0 (edited in place)")).untestable
+    assert "as source" in row.reason
+
+
+@pytest.mark.parametrize(
+    ("origin", "said", "wanted"),
+    [
+        ({"dir_info": {}}, "1.0 (from a folder)", None),
+        ({"archive_info": {}}, "1.0 (from a folder)", None),
+        (
+            {"archive_info": {}, "url": "https://x.org/kit.whl"},
+            "1.0 (https://x.org/kit.whl)",
+            "kit @ https://x.org/kit.whl",
+        ),
+        (
+            {"vcs_info": {"vcs": "git", "commit_id": "abc"}, "url": "https://x.org/kit"},
+            "1.0 (git+https://x.org/kit@abc)",
+            "kit @ git+https://x.org/kit@abc",
+        ),
+    ],
+)
+def test_a_package_of_no_index_is_never_asked_of_one(tmp_path, monkeypatch, origin, said, wanted):
+    """Another package may bear its name there: it is built from where it came, or used where it lies."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    asked = []
+    done = subprocess.CompletedProcess([], 1, "", "no")
+    monkeypatch.setattr(packages.subprocess, "run", lambda words, **_: asked.append(words[-1]) or done)
+    place = unpacked(tmp_path / "place", "kit", "1.0")
+    value = installed_from(place, origin)
+    assert value == said
+    with pytest.raises(CannotBuildError, match=r"cannot be installed here|was not installed from an index"):
+        packages.build("kit", value, sys.executable)
+    assert set(asked) == ({wanted} if wanted else set())
+    monkeypatch.undo()
+    a, b = record(tmp_path, kit="0.9"), record(tmp_path, place, kit=value)
+    assert [unit.knob for unit in units_of(a, b).units] == ["kit"]
+    assert started(a, b, units_of(a, b).units, tmp_path)[2] == [str(place)]
+    reasons = [row.reason for row in units_of(a, record(tmp_path, kit=value)).untestable]
+    assert ["not on this machine any more" in reason for reason in reasons] == ([] if wanted else [True])
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (("/x/python: No module named uv", "/x/python: No module named pip"), "neither uv nor pip is there"),
+        (("error: no answer\n  cause: a\n  cause: refused", "ERROR: b"), "no answer: refused"),
+        (("/x/python: No module named uv", "WARNING: c\nERROR: No matching distribution for kit==2.0"), "No matching"),
+        (("", ""), "status 1"),
+    ],
+)
+def test_what_cannot_be_installed_is_said_in_the_installers_words(tmp_path, monkeypatch, answers, said):
+    """Of the first that is there, and answers."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    left = list(answers)
+    monkeypatch.setattr(
+        packages.subprocess, "run", lambda words, **_: subprocess.CompletedProcess(words, 1, "", left.pop(0))
+    )
+    with pytest.raises(CannotBuildError, match=f"kit 2.0 cannot be installed here: .*{said}"):
+        packages.build("kit", "2.0", sys.executable)

@@ -1,6 +1,7 @@
 """Commits, patches and files: which unit they are, what it is made of, and the directory that a trial gets."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from bisect_diverge.environment.hashing import hash_bytes
 from bisect_diverge.environment.inputs import Keeper
+from bisect_diverge.environment.modules import keep_modules
 from bisect_diverge.environment.originals import keep_originals
 from bisect_diverge.environment.read import read_outside
 from bisect_diverge.model.environment import Environment, Layer, Setting
@@ -418,3 +420,169 @@ def test_a_commit_that_is_given_by_hand_must_be_there(project, tmp_path):
     bare = a.with_(environment=Environment())
     with pytest.raises(CannotBuildError, match="recorded outside of a git repository"):
         check_given(bare, "commit", "garbage")
+
+
+LFS = """[filter "lfs"]
+\tclean = {python} {script} clean
+\tsmudge = {python} {script} smudge
+\trequired = true
+"""
+FILTER = """
+import hashlib, pathlib, sys
+store = pathlib.Path({store!r})
+data = sys.stdin.buffer.read()
+if sys.argv[1] == "smudge":
+    raise SystemExit("nothing may be fetched")
+oid = hashlib.sha256(data).hexdigest()
+place = store / oid[:2] / oid[2:4] / oid
+place.parent.mkdir(parents=True, exist_ok=True)
+place.write_bytes(data)
+print(f"version https://git-lfs.github.com/spec/v1\\noid sha256:{{oid}}\\nsize {{len(data)}}")
+"""
+"""What git-lfs does when a file is committed; what it does when one is checked out needs a server."""
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_files_of_git_lfs_are_there_with_their_content(tmp_path, lost):
+    """As far as it lies on this machine; a difference in what is not here is untestable, with the reason."""
+    folder, store = tmp_path / "project", tmp_path / "project" / ".git" / "lfs" / "objects"
+    commit(folder, train="", **{".gitattributes": "*.bin filter=lfs -text\n"})
+    (tmp_path / "filter.py").write_text(FILTER.format(store=str(store)))
+    with (folder / ".git" / "config").open("a") as file:
+        file.write(LFS.format(python=sys.executable, script=tmp_path / "filter.py"))
+    commit(folder, **{"w.bin": "A" * 2000})
+    a = recorded(folder, tmp_path / "runs" / "a")
+    commit(folder, train="X = 1\n", **{"w.bin": "B" * 2000})
+    b = recorded(folder, tmp_path / "runs" / "b")
+    commit(folder, **{"w.bin": "C"})
+    if lost:
+        shutil.rmtree(store)
+    found = units_of(a, b)
+    assert [unit.knob for unit in found.units] == ["commit"]
+    assert [(row.unit.knob, "git lfs fetch" in row.reason) for row in found.untestable] == [("file:w.bin", True)] * lost
+    texts = [contents(launched(a, b, units, tmp_path)[0].cwd, "w.bin", "train.py") for units in ((), found.units)]
+    if lost:
+        assert all(text.startswith("version https://git-lfs") for text, _ in texts)
+        assert [code for _, code in texts] == ["", "X = 1\n"]
+    else:
+        assert texts == [["A" * 2000, ""], ["B" * 2000, "X = 1\n"]]
+
+
+def test_an_ignored_module_is_a_unit_of_its_own(tmp_path):
+    """Loaded and kept: each trial has the one that its run had, wherever it lies; what was not kept is untestable."""
+    folder, library = tmp_path / "project", tmp_path / "library"
+    commit(folder, train="import made, kit\n", **{".gitignore": "made.py\n"})
+    library.mkdir()
+    path = Setting(layer=Layer.DEPENDENCIES, knob="PYTHONPATH", value=str(library), resolved=False)
+    runs = []
+    for name, scale in (("a", 1), ("b", 2)):
+        texts = {folder / "made.py": f"S = {scale}\n", library / "kit.py": f"K = {scale}\n"}
+        for place, text in texts.items():
+            place.write_text(text)
+        record = recorded(folder, tmp_path / "runs" / name)
+        rows = [("made.py", folder / "made.py"), (str(library / "kit.py"), library / "kit.py")]
+        rows = [(f"module:{knob}", hash_bytes(texts[place].encode())) for knob, place in rows]
+        rows = [Setting(layer=Layer.SOURCE, knob=k, value=v, resolved=True) for k, v in (*rows, ("modules", "2"))]
+        keep_modules(tmp_path / "runs" / name, folder, (*record.environment.settings, *rows))
+        runs.append(record.with_(environment=record.environment.merged((path, *rows))))
+    a, b = runs
+    (unit,) = units_of(a, b).units
+    assert unit.knob == "loaded"
+    parts = parts_of(a, b, unit)
+    assert [part.knob for part in parts] == [f"module:{library / 'kit.py'}", "module:made.py"]
+    for units, expected in (((), (1, 1)), ((unit,), (2, 2)), (parts[:1], (1, 2)), (parts[1:], (2, 1))):
+        started, _ = launched(a, b, units, tmp_path)
+        found = started.environment["PYTHONPATH"].split(os.pathsep)[-1]
+        assert contents(started.cwd, "made.py") == [f"S = {expected[0]}\n"]
+        assert contents(found, "kit.py") == [f"K = {expected[1]}\n"]
+    assert contents(folder, "made.py") == ["S = 2\n"]
+    with pytest.raises(CannotBuildError, match=r"is no content of made\.py that was kept"):
+        launched(a, b, (Unit(layer=Layer.SOURCE, knob="module:made.py", a=None, b="made2.py"),), tmp_path)
+    shutil.rmtree(tmp_path / "runs" / "a" / "files")
+    found = units_of(a, b)
+    assert found.units == ()
+    assert all("was not kept" in row.reason for row in found.untestable)
+    assert len(found.untestable) == 2
+
+
+def test_a_change_inside_a_submodule_is_a_unit_or_untestable(tmp_path):
+    """Of the modules that were loaded each trial has its own; of anything else it is said that it was not kept."""
+    commit(tmp_path / "library", kit="K = 1\n", other="")
+    folder = tmp_path / "project"
+    commit(folder, train="")
+    git(folder, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "library"), "lib")
+    commit(folder)
+    runs = []
+    for name, files in (("a", {}), ("b", {"kit": "K = 2\n"}), ("c", {"kit": "K = 1\n", "other": "O = 1\n"})):
+        write(folder / "lib", **files)
+        record = recorded(folder, tmp_path / "runs" / name)
+        value = hash_bytes((folder / "lib" / "kit.py").read_bytes())
+        rows = [Setting(layer=Layer.SOURCE, knob="module:lib/kit.py", value=value, resolved=True)]
+        rows.append(Setting(layer=Layer.SOURCE, knob="modules", value="1", resolved=True))
+        keep_modules(tmp_path / "runs" / name, folder, (*record.environment.settings, *rows))
+        runs.append(record.with_(environment=record.environment.merged(tuple(rows))))
+    a, b, c = runs
+    (unit,) = units_of(a, b).units
+    assert unit.knob == "module:lib/kit.py"
+    assert units_of(a, b).untestable == ()
+    assert contents(launched(a, b, (), tmp_path)[0].cwd, "lib/kit.py", "lib/other.py") == ["K = 1\n", ""]
+    assert contents(launched(a, b, (unit,), tmp_path)[0].cwd, "lib/kit.py") == ["K = 2\n"]
+    assert contents(folder, "lib/kit.py", "lib/other.py") == ["K = 1\n", "O = 1\n"]
+    assert units_of(a, c).units == ()
+    assert [row.unit.knob for row in units_of(a, c).untestable] == ["submodule:lib"]
+
+
+def test_an_extension_from_a_cache_is_compiled_anew(tmp_path):
+    """What torch had compiled before is not swapped: that it was another is said where nothing else explains it."""
+    commit(tmp_path / "project", train="")
+    a = recorded(tmp_path / "project", tmp_path / "runs" / "a")
+    a, b = (
+        a.with_(environment=a.environment.merged(tuple(rows)))
+        for rows in (
+            [
+                Setting(layer=Layer.SOURCE, knob=k, value=v, resolved=True)
+                for k, v in (("extension:kit", value), ("modules", "1"))
+            ]
+            for value in ("xxh3:1", "xxh3:2")
+        )
+    )
+    assert units_of(a, b).units == ()
+    (row,) = units_of(a, b).untestable
+    assert (row.unit.knob, "compiled anew" in row.reason) == ("extension:kit", True)
+    started, folder = launched(a, b, (), tmp_path)
+    assert Path(started.environment["TORCH_EXTENSIONS_DIR"]).parents[1] == folder.parent
+
+
+def test_a_folder_that_only_the_script_knows_is_not_testable(tmp_path):
+    """Its modules cannot be put elsewhere: that they differ, or have changed since, is said."""
+    folder, library = tmp_path / "project", tmp_path / "library"
+    commit(folder, train="import sys; sys.path.insert(0, '../library'); import kit\n")
+    library.mkdir()
+    runs = []
+    for name, text in (("a", "K = 1\n"), ("b", "K = 2\n")):
+        (library / "kit.py").write_text(text)
+        record = recorded(folder, tmp_path / "runs" / name)
+        rows = {f"module:{library}/kit.py": hash_bytes(text.encode()), "modules": "1"}
+        settings = tuple(Setting(layer=Layer.SOURCE, knob=k, value=v, resolved=True) for k, v in rows.items())
+        keep_modules(tmp_path / "runs" / name, folder, (*record.environment.settings, *settings))
+        runs.append(record.with_(environment=record.environment.merged(settings)))
+    a, b = runs
+    assert units_of(a, b).units == ()
+    (row,) = units_of(a, b).untestable
+    assert "PYTHONPATH" in row.reason
+    assert changed_files(a) == f"{library}/kit.py has changed since A was recorded"
+    assert changed_files(b) == ""
+    assert launched(a, a, (), tmp_path)[0].cwd == str(folder)
+
+
+def test_what_was_made_in_a_submodule_since_is_not_in_a_trial(tmp_path):
+    """A had the commit of the submodule as it is; what nobody has committed there now is somebody else's work."""
+    commit(tmp_path / "library", kit="K = 1\n")
+    folder = tmp_path / "project"
+    commit(folder, train="")
+    git(folder, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "library"), "lib")
+    commit(folder)
+    a = recorded(folder, tmp_path / "runs" / "a")
+    assert launched(a, a, (), tmp_path)[0].cwd == str(folder)
+    write(folder / "lib", kit="K = 2\n")
+    assert contents(launched(a, a, (), tmp_path)[0].cwd, "lib/kit.py") == ["K = 1\n"]
