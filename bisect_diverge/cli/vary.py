@@ -17,6 +17,7 @@ from bisect_diverge.cli.output import paint
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bisect_diverge.model.environment import Environment
     from bisect_diverge.model.trial import Unit, Untested
     from bisect_diverge.store.reader import Run
     from bisect_diverge.study.vary import Variation
@@ -141,6 +142,7 @@ def _vary(run: Run, units: Sequence[Unit], out: Sequence[Untested], options: dic
     from bisect_diverge.model.trial import Budget
     from bisect_diverge.study.vary import vary
     from bisect_diverge.trial.search import TrialOptions, changes, trials
+    from bisect_diverge.trial.side_by_side import jobs_for
 
     progress = Progress(None, options["jobs"])
     progress.of = options["repeat"] + len(units)
@@ -148,6 +150,7 @@ def _vary(run: Run, units: Sequence[Unit], out: Sequence[Untested], options: dic
     said = changes(run)
     if said:
         progress.say(said)
+    jobs = progress.jobs = jobs_for(options["jobs"], *(_with(run, unit) for unit in (None, *units)), warn=progress.say)
     settings = TrialOptions(
         fresh=not options["resume"],
         should_stop=progress.should_stop,
@@ -162,10 +165,20 @@ def _vary(run: Run, units: Sequence[Unit], out: Sequence[Untested], options: dic
             oracle,
             budget,
             inapplicable=out,
-            jobs=options["jobs"],
+            jobs=jobs,
             on_trial=progress.on_trial,
             should_stop=progress.should_end,
         )
+
+
+def _with(run: Run, unit: Unit | None) -> Environment:
+    """Return the environment of a run with one knob at the value that is tried."""
+    from bisect_diverge.model.environment import Setting
+
+    environment = run.first.record.environment
+    if unit is None or unit.b is None:
+        return environment
+    return environment.merged((Setting(layer=unit.layer, knob=unit.knob, value=unit.b, resolved=True),))
 
 
 def _show_plan(run: Run, units: Sequence[Unit], out: Sequence[Untested], options: dict[str, Any], form: str) -> None:

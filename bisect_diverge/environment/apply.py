@@ -39,6 +39,8 @@ class Way(StrEnum):
     """Another content of a file that the script reads, some of its keys, or another list of the names in a folder."""
     SEED = "seed"
     """The seeds that the script's calls of a setter get, or the first state of a generator."""
+    LIMIT = "limit"
+    """What a process inherits from its shell: the mask of new files, limits of the operating system."""
     AFFINITY = "affinity"
     """The processors that the command may run on."""
     NONE = "none"
@@ -109,6 +111,10 @@ HELD = (
     "kernels.cuda.matmul.fp16_reduction",
     "kernels.cuda.matmul.bf16_reduction",
     "kernels.opt_einsum",
+    "kernels.model.*.layout",
+    "kernels.compiled.*.backend",
+    "kernels.compiled.*.mode",
+    "kernels.compiled.*.dynamic",
     "kernels.optimizer.*.fused",
     "kernels.optimizer.*.foreach",
     "kernels.optimizer.*.capturable",
@@ -128,6 +134,7 @@ SEEDS = (
     "torch.xpu.manual_seed",
     "torch.xpu.manual_seed_all",
     "initial-state.*",
+    "loader.*.generator",
 )
 """Knobs of the seeds that the script itself gives, and of the states that generators begin with."""
 
@@ -140,16 +147,21 @@ RULES: tuple[Rule, ...] = (
     Rule("configuration:argv.*", Way.ARGUMENT),
     Rule("configuration:launcher.*", Way.LAUNCHER),
     *(Rule(name.replace(".", ":", 1), Way.HELD) for name in HELD),
-    *(Rule(f"seeds:{name}{calls}", Way.SEED) for name in SEEDS for calls in ("", "#*")),
+    *(Rule(f"seeds:{name}{calls}", Way.SEED) for name in SEEDS for calls in ("", "#*", "@rank*")),
     Rule("hardware:affinity", Way.AFFINITY),
     Rule("source:commit", Way.SOURCE),
     Rule("source:uncommitted", Way.SOURCE),
     Rule("source:repository", Way.SOURCE),
     Rule("source:files", Way.SOURCE),
     Rule("source:file:*", Way.SOURCE),
+    Rule("source:module:*", Way.SOURCE),
+    Rule("source:loaded", Way.SOURCE),
+    Rule("source:extension:*", Way.NONE, "compiled anew in every trial, from the sources that it has then"),
+    Rule("source:submodule:*", Way.NONE, "only the modules that a run loads from a submodule are kept"),
     Rule("source:*", Way.NONE, "an ignored file, or one that was imported under a name made up at run time: not kept"),
     Rule("features:*", Way.SOURCE),
     Rule("dataset:file:*", Way.FILE),
+    Rule("dataset:named:*", Way.FILE),
     Rule("dataset:listing:*", Way.FILE),
     Rule("dataset:data.?", Way.FILE),
     Rule("dataset:data.??", Way.FILE),
@@ -157,11 +169,16 @@ RULES: tuple[Rule, ...] = (
     Rule("dataset:files.rest", Way.NONE, "more files were read than get a row of their own"),
     Rule("dataset:*", Way.NONE, "read by a library itself, not with Python's own functions"),
     Rule("runtime:image", Way.IMAGE),
+    Rule("runtime:umask", Way.LIMIT),
+    Rule("runtime:limit.*", Way.LIMIT),
     Rule("runtime:python.executable", Way.INTERPRETER),
     Rule("runtime:python.*", Way.NONE, "the program is the same in both runs, but was another version then"),
     Rule("runtime:*", Way.NONE, "belongs to the system, container or driver that it was recorded on"),
     Rule("hardware:cgroup.cpus", Way.NONE, "set by the container"),
+    Rule("hardware:model.*.device", Way.NONE, "the script chooses it, by its arguments or by what the machine has"),
+    Rule("hardware:world.size", Way.NONE, "the launcher's options or the script itself make the ranks"),
     Rule("hardware:*", Way.NONE, _MACHINE),
+    Rule("kernels:model.*.dtype", Way.NONE, "the script converts its model itself"),
     Rule("kernels:*", Way.NONE, "nothing outside of the script sets it"),
     Rule("seeds:*", Way.NONE, "nothing outside of the script sets it"),
     Rule("dependencies:*", Way.PACKAGE),

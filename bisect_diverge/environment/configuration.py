@@ -73,6 +73,30 @@ def read(argv: Sequence[str] | None = None, cwd: Path | None = None) -> Iterator
         yield setting(Layer.CONFIGURATION, f"argv.{argument.name}", value, resolved=False)
 
 
+def read_launcher(command: Sequence[str], argv: Sequence[str] | None = None) -> Iterator[Setting]:
+    """Yield the options of what starts the script: those of the interpreter, of ``torchrun``, of ``srun``.
+
+    Args:
+        command: The recorded command; empty: not known.
+        argv: The script's command line, program first; None: this process's.
+    """
+    for argument in split(command[1 : script_at(command, sys.argv if argv is None else argv)]):
+        value = MASKED if is_secret(argument.name, argument.value) else argument.value
+        yield setting(Layer.CONFIGURATION, f"launcher.{argument.name}", value, resolved=False)
+
+
+def script_at(command: Sequence[str], argv: Sequence[str]) -> int | None:
+    """Return which token of a command names the script; None where the command hides it (``make train``).
+
+    Args:
+        command: Program and arguments.
+        argv: What the script's process was given, program first.
+    """
+    own = tuple(argv[1:])
+    at = len(command) - len(own) - 1
+    return at if argv and at >= 0 and tuple(command[at + 1 :]) == own else None
+
+
 def _program(path: str, cwd: Path | None) -> str:
     """Return the program's path below the working directory, else its name: a checkout may be moved."""
     try:

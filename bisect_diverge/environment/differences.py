@@ -9,17 +9,15 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from bisect_diverge.environment.knobs import NOT_READ
+from bisect_diverge.environment.modules import END_MARK, EXTENSION, MODULE
 from bisect_diverge.environment.read import AT_END
 from bisect_diverge.environment.seeds import RANDOM
-from bisect_diverge.environment.source import END_MARK
 from bisect_diverge.model.environment import Difference, Environment, Layer, Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 LAYERS = list(Layer)
-
-MODULE = "module:*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +30,8 @@ class Explanation:
     """``layer:knob`` of the resolved values that it explains."""
     one_sided: bool = False
     """Explains only a value that one of the two runs does not have."""
+    may_stay: bool = False
+    """What it explains need not move with it: that it has not does not make the swap inert."""
 
 
 _THREADS = (
@@ -40,20 +40,57 @@ _THREADS = (
     "hardware:openmp.*.threads",
     "hardware:mkl.dynamic",
 )
+_OF_TORCHS_THREADS = (
+    "hardware:threads.mkl",
+    "hardware:openmp.*.threads",
+    "hardware:blas.*.threads",
+    "hardware:mkl.dynamic",
+)
+"""What ``torch.set_num_threads`` sets beside torch's own number."""
+_CODE = ("source:module:*", "source:extension:*")
 _TORCH = ("runtime:torch.*", "runtime:cudnn", "runtime:nccl", "kernels:mkl.cbwr", "kernels:quantized.engine")
 _LOADER = tuple(
     f"hardware:loader.*.{name}" for name in ("prefetch_factor", "persistent_workers", "start_method", "in_order")
 )
-_ACCELERATORS = ("hardware:accelerators", "hardware:accelerator.models", "runtime:cuda.driver")
+_RANKS = (
+    "hardware:WORLD_SIZE",
+    "hardware:LOCAL_WORLD_SIZE",
+    "hardware:RANK",
+    "hardware:LOCAL_RANK",
+    "hardware:world.size",
+)
+_OF_THE_LAUNCHER = (
+    *_RANKS,
+    "hardware:OMP_*",
+    "hardware:CUDA_VISIBLE_DEVICES",
+    "hardware:SLURM_*",
+    "configuration:ACCELERATE_*",
+    "configuration:FSDP_*",
+    "configuration:DEEPSPEED_*",
+    "configuration:MIXED_PRECISION",
+    "kernels:NCCL_*",
+    "runtime:python.flags",
+)
+"""What torchrun, accelerate, srun and the interpreter's own options set in the processes that they start."""
+_ACCELERATORS = (
+    "hardware:accelerators",
+    "hardware:accelerator.models",
+    "hardware:model.*.device",
+    "runtime:cuda.driver",
+)
 
 EXPLANATIONS: tuple[Explanation, ...] = (
-    Explanation("source:commit", ("source:tree", "source:module:*", "source:uncommitted.*")),
-    Explanation("source:uncommitted", ("source:tree", "source:module:*", "source:uncommitted.*")),
-    Explanation("source:repository", ("source:tree", "source:module:*", "source:uncommitted.*")),
-    Explanation("source:file:*", ("source:module:*",)),
-    Explanation("features:file:*", ("source:module:*", "source:tree")),
-    Explanation("configuration:argv.program", ("source:module:*",)),
-    Explanation("dependencies:torch", _TORCH),
+    Explanation("source:commit", (*_CODE, "source:tree", "source:uncommitted.*")),
+    Explanation("source:uncommitted", (*_CODE, "source:tree", "source:uncommitted.*")),
+    Explanation("source:repository", (*_CODE, "source:tree", "source:uncommitted.*")),
+    Explanation("source:submodule:*", _CODE),
+    Explanation("source:file:*", _CODE),
+    Explanation("features:file:*", (*_CODE, "source:tree")),
+    Explanation("configuration:argv.program", _CODE),
+    Explanation("configuration:launcher.*", _OF_THE_LAUNCHER),
+    Explanation("dependencies:torch", (*_TORCH, "source:extension:*")),
+    Explanation("runtime:CXX", ("source:extension:*",)),
+    Explanation("runtime:python.executable", ("source:extension:*",)),
     Explanation("dependencies:torch", ("kernels:*", "hardware:threads.mkl", "hardware:mkl.dynamic"), one_sided=True),
     Explanation("dependencies:nvidia-*", ("runtime:cudnn", "runtime:nccl", "runtime:torch.cuda")),
     Explanation("dependencies:numpy", ("runtime:numpy.version", "kernels:numpy.*", "*:blas.numpy.*")),
@@ -70,6 +107,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation("runtime:LC_*", ("runtime:locale", "runtime:encoding")),
     Explanation("runtime:TZ", ("runtime:timezone",)),
     Explanation("runtime:container", ("runtime:system", "runtime:glibc")),
+    Explanation("runtime:GLIBC_TUNABLES", ("runtime:libm",)),
+    Explanation("runtime:glibc", ("runtime:libm",)),
     Explanation("hardware:OMP_*", _THREADS),
     Explanation("hardware:GOMP_*", _THREADS),
     Explanation("hardware:KMP_*", _THREADS),
@@ -80,6 +119,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation("hardware:GOTO_NUM_THREADS", ("hardware:blas.*.threads",)),
     Explanation("hardware:BLIS_NUM_THREADS", ("hardware:blas.*.threads",)),
     Explanation("hardware:affinity", _THREADS),
+    Explanation("hardware:WORLD_SIZE", ("hardware:world.size", "hardware:LOCAL_WORLD_SIZE")),
+    Explanation("hardware:threads.intra_op", _OF_TORCHS_THREADS),
     Explanation("hardware:loader.*.num_workers", _LOADER, one_sided=True),
     Explanation("hardware:cpu.logical", ("hardware:affinity", *_THREADS)),
     Explanation(
@@ -89,6 +130,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
             "kernels:mkl.cbwr",
             "kernels:numpy.cpu_features",
             "kernels:blas.*.architecture",
+            "runtime:libm",
         ),
     ),
     Explanation("hardware:cpu.model", ("hardware:cpu.logical",)),
@@ -107,6 +149,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation("kernels:TORCH_COMPILE_DISABLE", ("kernels:compile.*",)),
     Explanation("kernels:TORCHDYNAMO_*", ("kernels:compile.*",)),
     Explanation("kernels:TORCHINDUCTOR_*", ("kernels:inductor.*",)),
+    Explanation("kernels:default_dtype", ("kernels:model.*.dtype",)),
     Explanation("kernels:deterministic", ("kernels:deterministic.debug_mode",)),
     Explanation("kernels:deterministic.warn_only", ("kernels:deterministic.debug_mode",)),
     Explanation("kernels:fp32_precision", ("kernels:*.fp32_precision", "kernels:matmul.precision")),
@@ -116,6 +159,9 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation("dataset:listing:*", ("dataset:data.*.order", "dataset:data.*.files")),
     Explanation("dataset:data.?", ("dataset:data.*.*",)),
     Explanation("seeds:PYTHONHASHSEED", ("seeds:hash.*",)),
+    Explanation("seeds:loader.*.generator", ("seeds:loader.*.base_seed",), may_stay=True),
+    Explanation("seeds:torch.*seed*", ("seeds:loader.*.base_seed",), may_stay=True),
+    Explanation("seeds:initial-state.torch", ("seeds:loader.*.base_seed",), may_stay=True),
 )
 """Which input explains which resolved value. The script's flags are not here: no name tells what one does."""
 
@@ -169,6 +215,13 @@ def differences(a: Environment, b: Environment) -> tuple[Difference, ...]:
     )
 
 
+def principal(rows: Sequence[Difference]) -> tuple[Difference, ...]:
+    """Return those of some resolved differences that none of the others explains, in their order."""
+    return tuple(
+        row for row in rows if not any(by is not row and _explains((by.layer, by.knob, True), row) for by in rows)
+    )
+
+
 def belonging(layer: Layer, knob: str, environment: Environment) -> tuple[Setting, ...]:
     """Return the resolved values of a run that a requested knob is known to move; none: nobody knows any."""
     by = (layer, knob, False)
@@ -219,7 +272,7 @@ def _align_ends(a: dict[_Key, str], b: dict[_Key, str]) -> None:
     whole = mark in a and mark in b
     for values, other in ((a, b), (b, a)):
         values.pop(mark, None)
-        for key in [k for k in values if k[1].endswith(AT_END) or fnmatchcase(k[1], MODULE)]:
+        for key in [k for k in values if k[1].endswith(AT_END) or k[1].startswith((MODULE, EXTENSION))]:
             if not whole:
                 del values[key]
             elif key[1].endswith(AT_END) and key not in other:
@@ -235,8 +288,12 @@ def _explains(by: _Key, what: Difference) -> bool:
     if name == knob:  # a variable and what the script made of it; a value and the same at the end
         return not by[1].endswith(AT_END) and (not by[2] or what.knob.endswith(AT_END))
     one_sided = what.a is None or what.b is None
+    is_known_to_move = what.a == what.b  # `belonging` asks, and nothing has moved yet
     return any(
-        fnmatchcase(name, row.by) and (one_sided or not row.one_sided) and any(fnmatchcase(knob, w) for w in row.what)
+        fnmatchcase(name, row.by)
+        and (one_sided or not row.one_sided)
+        and not (is_known_to_move and row.may_stay)
+        and any(fnmatchcase(knob, w) for w in row.what)
         for row in EXPLANATIONS
     )
 

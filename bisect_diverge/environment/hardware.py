@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from bisect_diverge.environment.knobs import Knob, Variable, call, loaded, setti
 from bisect_diverge.model.environment import Layer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from bisect_diverge.model.environment import Setting
 
@@ -104,6 +105,14 @@ def _accelerator_models() -> str | None:
     return "; ".join(models)
 
 
+def _world_size() -> int | None:
+    """Return the number of ranks of the process group, else of the launcher's variables; None: there is neither."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_world_size())
+    return int(os.environ["WORLD_SIZE"]) if "WORLD_SIZE" in os.environ else None
+
+
 KNOBS: tuple[Knob, ...] = (
     Knob("cpu.model", _cpu_model, "processor, with family, model and stepping"),
     Knob("cpu.logical", os.cpu_count, "logical processors of the machine"),
@@ -111,6 +120,7 @@ KNOBS: tuple[Knob, ...] = (
     Knob("cgroup.cpus", _quota, "processors' worth of time that the container allows", resolved=False),
     Knob("accelerators", _accelerators, "number of accelerators, once one is started"),
     Knob("accelerator.models", _accelerator_models, "their models, capability, size; once one is started"),
+    Knob("world.size", _world_size, "number of ranks: of the process group, else as the launcher says"),
     Knob("threads.intra_op", call("torch", "get_num_threads"), "threads of one torch operation"),
     Knob("threads.inter_op", call("torch", "get_num_interop_threads"), "torch operations at a time"),
     Knob("threads.mkl", blas.mkl_threads, "threads of MKL inside torch"),
@@ -123,6 +133,17 @@ def read_libraries() -> Iterator[Setting]:
     for name, library in blas.libraries():
         if library.get("num_threads") is not None:
             yield setting(Layer.HARDWARE, f"{name}.threads", library["num_threads"], resolved=True)
+
+
+def device_setting(name: str, weights: Iterable[Any]) -> tuple[Setting, ...]:
+    """Return on which devices a model lies; none where it has no weights.
+
+    Args:
+        name: Root of the model.
+        weights: Its parameters.
+    """
+    value = " and ".join(sorted({str(weight.device) for weight in weights}))
+    return (setting(Layer.HARDWARE, f"model.{name}.device", value, resolved=True),) if value else ()
 
 
 def loader_setting(

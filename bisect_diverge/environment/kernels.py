@@ -269,6 +269,41 @@ def layout_setting(name: str, weights: Iterable[Any]) -> tuple[Setting, ...]:
     return (setting(Layer.KERNELS, f"model.{name}.layout", value, resolved=True),) if value else ()
 
 
+def dtype_setting(name: str, weights: Iterable[Any]) -> tuple[Setting, ...]:
+    """Return of which element types a model's weights are; none where it has no weights.
+
+    Args:
+        name: Root of the model.
+        weights: Its parameters.
+    """
+    value = " and ".join(sorted({str(weight.dtype) for weight in weights}))
+    return (setting(Layer.KERNELS, f"model.{name}.dtype", value, resolved=True),) if value else ()
+
+
+COMPILE_KNOBS = {"backend": "inductor", "mode": "default", "dynamic": "None", "options": "None"}
+"""Arguments of ``torch.compile`` that choose what is made of the code, with what they are if they are not given."""
+
+
+def compile_setting(number: int, arguments: Mapping[str, object]) -> tuple[Setting, ...]:
+    """Return what a call of ``torch.compile`` was asked for.
+
+    Args:
+        number: Number of the call, from 0.
+        arguments: Its keyword arguments; a function given as backend counts by its name.
+    """
+    values = {knob: arguments.get(knob) for knob in COMPILE_KNOBS}
+    return tuple(
+        setting(Layer.KERNELS, f"compiled.{number}.{knob}", _argument_text(value, COMPILE_KNOBS[knob]), resolved=True)
+        for knob, value in values.items()
+    )
+
+
+def _argument_text(value: object, default: str) -> str:
+    if value is None:
+        return default
+    return str(getattr(value, "__name__", value))
+
+
 OPTIMIZER_KNOBS = ("foreach", "fused", "capturable", "differentiable")
 """Values of a parameter group that choose a kernel; all other values are rows of the recording."""
 

@@ -14,6 +14,7 @@ from bisect_diverge.environment import (
     dependencies,
     hardware,
     kernels,
+    modules,
     runtime,
     seeds,
     source,
@@ -77,31 +78,41 @@ def read_outside(
     return tuple(found), patch
 
 
-def read_inside(extra_names: Sequence[str] = (), given: Mapping[str, str] | None = None) -> tuple[Setting, ...]:
+def read_inside(
+    extra_names: Sequence[str] = (),
+    given: Mapping[str, str] | None = None,
+    command: Sequence[str] = (),
+    asked: Mapping[str, str] | None = None,
+) -> tuple[Setting, ...]:
     """Return what the training process can see at the start of the recording.
 
     Args:
         extra_names: Variables that the user asks for beyond the allow-list.
         given: The variables that the process was started with, if the caller has a copy; else they are found
         out.
+        command: The recorded command, which may be a launcher's.
+        asked: The variables that the command was started with, if that is known: what a launcher has set for this
+            process is not requested, but comes of the launcher's options.
     """
     if given is not None:
         remember(given)
-    source.remember_main()
+    modules.remember_main()
     now = dict(os.environ)
     found = _all(configuration.read)
-    found += _all(lambda: variables.read(as_given() or now, now, extra_names))
+    found += _all(lambda: configuration.read_launcher(command))
+    found += _all(lambda: variables.read((as_given() or now) if asked is None else asked, now, extra_names))
     found += _all(dependencies.read)
     found += _inside()
     return tuple(found)
 
 
-def read_again(start: Sequence[Setting], cwd: Path | None = None) -> tuple[Setting, ...]:
+def read_again(start: Sequence[Setting], cwd: Path | None = None, code: Iterable[str] = ()) -> tuple[Setting, ...]:
     """Return what changed since the start (knobs with the suffix ``@end``) and the modules that were loaded.
 
     Args:
         start: What `read_inside` returned.
         cwd: Working directory at the start; None: the present one.
+        code: Absolute paths of code that was read as text.
     """
     before = {(s.layer, s.knob): s.value for s in sorted(start, key=lambda s: s.resolved)}
     found = [
@@ -109,7 +120,7 @@ def read_again(start: Sequence[Setting], cwd: Path | None = None) -> tuple[Setti
         for row in _all(lambda: _variables_now(start)) + _inside()
         if before.get((row.layer, row.knob), UNSET) != row.value
     ]
-    found += _all(lambda: source.read_modules(cwd or Path.cwd()))
+    found += _all(lambda: modules.read_modules(cwd or Path.cwd(), code))
     found += _all(lambda: configuration.written_files(sys.argv, cwd or Path.cwd()))
     return tuple(found)
 

@@ -47,6 +47,7 @@ EXCLUDED: tuple[Variable, ...] = (
     Variable("TORCH_COMPILE_DEBUG_DIR", "an output"),
     Variable("TORCHINDUCTOR_CACHE_DIR", "a cache: fresh for every trial"),
     Variable("TRITON_CACHE_DIR", "a cache: fresh for every trial"),
+    Variable("TORCH_EXTENSIONS_DIR", "a cache: fresh for every search"),
     Variable("CUDA_CACHE_PATH", "a cache"),
     Variable("PYTORCH_KERNEL_CACHE_PATH", "a cache"),
     Variable("HF_HUB_USER_AGENT_ORIGIN", "telemetry"),
@@ -67,7 +68,7 @@ def layer_of(name: str, extra_names: Sequence[str] = ()) -> Layer | None:
     """
     exact, prefixes = _TABLE
     named = any(_matches(name, extra) for extra in extra_names)
-    if any(_matches(name, row.pattern) for row in EXCLUDED):
+    if is_excluded(name):
         return Layer.CONFIGURATION if named else None
     if name in exact:
         return exact[name]
@@ -75,6 +76,11 @@ def layer_of(name: str, extra_names: Sequence[str] = ()) -> Layer | None:
     if found is not None:
         return prefixes[found]
     return Layer.CONFIGURATION if named else None
+
+
+def is_excluded(name: str) -> bool:
+    """Return whether a variable means nothing for a run, or differs between any two."""
+    return any(_matches(name, row.pattern) for row in EXCLUDED)
 
 
 def read(given: Mapping[str, str], now: Mapping[str, str], extra_names: Sequence[str] = ()) -> Iterator[Setting]:

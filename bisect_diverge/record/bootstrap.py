@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from bisect_diverge.record.settings import VARIABLE, Settings
@@ -33,8 +34,11 @@ def start() -> None:
 
 def environment_for(settings: Settings, base: dict[str, str]) -> dict[str, str]:
     """Return the environment that makes a command record itself."""
+    from bisect_diverge.environment.variables import layer_of
+
     path = base.get("PYTHONPATH")
+    given = {name: value for name, value in base.items() if layer_of(name, settings.env_names) is not None}
     return base | {
-        VARIABLE: settings.to_json(),
+        VARIABLE: replace(settings, given=given).to_json(),
         "PYTHONPATH": os.pathsep.join([settings.bootstrap, path]) if path else settings.bootstrap,
     }

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 
 from bisect_diverge.model.run import State
+from bisect_diverge.record import worker_seeds
 from bisect_diverge.record.calls import install_calls
+from bisect_diverge.record.compiling import see_compile
 from bisect_diverge.record.gradients import install_loss
 from bisect_diverge.record.initial import FirstStates
 from bisect_diverge.record.loaders import Loaders
@@ -34,6 +36,7 @@ def install(settings: Settings) -> tuple[Recorder, Patches]:
     install_loss(recorder, patches)
     Loaders(recorder, patches)
     updates = Updates(recorder, patches)
+    see_compile(recorder, patches)
     _watch_seeds(recorder, patches)
     follow_saves(patches)
     if settings.trial is not None:
@@ -83,3 +86,4 @@ def _watch_seeds(recorder: Recorder, patches: Patches) -> None:
             recorder.note_seed(setter, value)
 
     patches.add_undo(setters.watch_setters(note))
+    worker_seeds.follow(recorder.settings.run)

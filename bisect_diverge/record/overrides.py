@@ -20,8 +20,11 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch.utils.data import DataLoader
 
+from bisect_diverge.record.compiling import hold_compile
+from bisect_diverge.record.layouts import hold_layouts
 from bisect_diverge.record.patches import Patches
 from bisect_diverge.record.seeds import hold_seeds
+from bisect_diverge.record.settings import HELD_AT
 
 
 class Owner(Protocol):
@@ -256,7 +259,7 @@ def _hold(path: str, flags: dict[str, str], recorder: Owner, patches: Patches) -
 def _note(recorder: Owner, flags: dict[str, str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     asked = ", ".join(map(str, (*args, *kwargs.values())))
     for knob, value in flags.items():
-        note = f"{knob} was held at {value}; the script asked for {asked}"
+        note = f"{knob}{HELD_AT}{value}; the script asked for {asked}"
         if note not in recorder.notes:
             recorder.notes.append(note)
 
@@ -276,7 +279,7 @@ def _hold_loaders(pins: dict[str, str], recorder: Owner, patches: Patches) -> No
             asked = bound.arguments.get(argument, signature.parameters[argument].default)
             if asked != value:
                 bound.arguments[argument] = value
-                recorder.notes.append(f"{argument} of a loader was held at {value}; the script asked for {asked}")
+                recorder.notes.append(f"{argument} of a loader{HELD_AT}{value}; the script asked for {asked}")
         if bound.arguments.get("num_workers", 0) == 0:
             for argument in ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context"):
                 bound.arguments.pop(argument, None)
@@ -307,7 +310,7 @@ def _hold_optimizers(pins: dict[str, str], recorder: Owner, patches: Patches) ->
     def __init__(optimizer: Any, params: Any, defaults: dict[str, Any]) -> None:  # noqa: N807
         for name, value in (_chosen(wanted, optimizer, sys._getframe(1)) or {}).items():
             if name in defaults and defaults[name] != value:
-                recorder.notes.append(f"{name} of an optimizer was held at {value}; it would be {defaults[name]}")
+                recorder.notes.append(f"{name} of an optimizer{HELD_AT}{value}; it would be {defaults[name]}")
                 defaults[name] = value
         original(optimizer, params, defaults)
 
@@ -339,6 +342,8 @@ def _assigned_to(frame: FrameType | None) -> str:
 
 _OBJECTS: dict[str, Callable[[dict[str, str], Owner, Patches], None]] = {
     "hardware.loader.*": _hold_loaders,
+    "kernels.compiled.*": hold_compile,
+    "kernels.model.*.layout": hold_layouts,
     "kernels.optimizer.*": _hold_optimizers,
     "seeds.*": hold_seeds,
 }

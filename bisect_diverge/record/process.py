@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 
 from bisect_diverge.model.environment import Setting
+from bisect_diverge.record import files
 from bisect_diverge.record.settings import VARIABLE, Settings
 
 
@@ -43,13 +44,13 @@ def leave_environment(settings: Settings) -> None:
             del os.environ["PYTHONPATH"]
 
 
-def read_inside_quietly(names: tuple[str, ...]) -> tuple[Setting, ...]:
+def read_inside_quietly(settings: Settings) -> tuple[Setting, ...]:
     """Return the environment as this process sees it, with no warning of what was asked."""
     from bisect_diverge.environment.read import read_inside
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return read_inside(names)
+        return read_inside(settings.env_names, command=settings.command, asked=settings.given)
 
 
 def read_again_quietly(start: tuple[Setting, ...], cwd: Path) -> tuple[Setting, ...]:
@@ -59,7 +60,7 @@ def read_again_quietly(start: tuple[Setting, ...], cwd: Path) -> tuple[Setting, 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return read_again(start, cwd)
+            return read_again(start, cwd, files.code_read())
     except Exception:
         return ()
 

@@ -30,6 +30,7 @@ from bisect_diverge.record.generators import states
 from bisect_diverge.record.initial import FirstStates
 from bisect_diverge.record.inputs import read_inputs
 from bisect_diverge.record.leaving import leave_together
+from bisect_diverge.record.looks import is_time
 from bisect_diverge.record.names import ModuleInfo, Names, Root, unwrap, variable_of
 from bisect_diverge.record.process import (
     human_bytes,
@@ -302,11 +303,12 @@ class Recorder:
         return root
 
     def _note_layout(self, root: Root) -> None:
-        from bisect_diverge.environment.setters import layout_setting
+        from bisect_diverge.environment.setters import device_setting, dtype_setting, layout_setting
 
-        weights = (tensor for _, slot, tensor in root.tensors() if slot == "param")
         with contextlib.suppress(Exception):  # a parameter that is not there yet, or not an ordinary tensor
-            self.note_settings(layout_setting(root.name, weights))
+            weights = [tensor for _, slot, tensor in root.tensors() if slot == "param"]
+            for read in (device_setting, dtype_setting, layout_setting):
+                self.note_settings(read(root.name, weights))
 
     def leads(self, module: torch.nn.Module) -> bool:
         """Whether a module is the root that was called first, of those that are still there."""
@@ -400,7 +402,7 @@ class Recorder:
             options=self.settings.options,
         )
         leave_environment(self.settings)
-        self._started = (*self.settings.outside, *read_inside_quietly(self.settings.env_names))
+        self._started = (*self.settings.outside, *read_inside_quietly(self.settings))
         self._record = record.with_(environment=record.environment.merged(self._started))
         try:
             self._writer = self._create(rank)
@@ -451,6 +453,8 @@ class Recorder:
         trial = self.settings.trial
         if trial is not None and self.steps.step > trial.stop_after_step:
             self._leave()
+        if is_time(self.steps.step):
+            files.look()
         self._write_waiting()
         self._waiting.new_step()
         self.edges.clear()

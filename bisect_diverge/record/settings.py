@@ -13,6 +13,10 @@ VARIABLE = "BISECT_DIVERGE_RECORD"
 """Set for the recorded command, removed from the environment of a process once it records."""
 
 
+HELD_AT = " was held at "
+"""In a note of a trial's recording: the script asked for something else (`record.overrides`)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySettings:
     """A step that is replayed in place: every tensor of it is set to a recorded run's (`record.forcing`)."""
@@ -114,6 +118,11 @@ class Settings:
     """Settings that were read before the process started (commit, declared data)."""
     env_names: tuple[str, ...] = ()
     """Variables to record beside the allow-list."""
+    given: dict[str, str] | None = None
+    """The variables that the command is started with, of those that are recorded; None: those of this process.
+
+    What a recording process has otherwise a launcher has set (``torchrun``: ``WORLD_SIZE``, ``OMP_NUM_THREADS``).
+    """
     bootstrap: str = ""
     """Directory that was put first on ``PYTHONPATH``; empty when there is none to take away again."""
     trial: TrialSettings | None = None
@@ -130,6 +139,7 @@ class Settings:
             "options": self.options.to_json(),
             "outside": [setting.to_json() for setting in self.outside],
             "env_names": list(self.env_names),
+            "given": self.given,
             "bootstrap": self.bootstrap,
             "trial": None if self.trial is None else self.trial.to_json(),
             "witness": None if self.witness is None else self.witness.to_json(),
@@ -147,6 +157,7 @@ class Settings:
             options=RecordOptions.from_json(row["options"]),
             outside=tuple(Setting.from_json(setting) for setting in row["outside"]),
             env_names=tuple(row["env_names"]),
+            given=row.get("given"),
             bootstrap=row["bootstrap"],
             trial=None if row.get("trial") is None else TrialSettings.from_json(row["trial"]),
             witness=None if row.get("witness") is None else WitnessSettings.from_json(row["witness"]),

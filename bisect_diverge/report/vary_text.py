@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
+from bisect_diverge.environment.differences import principal
+from bisect_diverge.report.fold import fold
 from bisect_diverge.report.words import Paint, moment, place, plain, plural, printable, whole
+from bisect_diverge.trial.memory import MEANING, is_about_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +29,7 @@ def variation_text(variation: Variation, label: str, paint: Paint = plain) -> st
         label: How a trial of this run is repeated: its path; empty where it is gone.
         paint: Gives words a look.
     """
-    return "\n".join(_lines(variation, label, paint))
+    return fold("\n".join(_lines(variation, label, paint)))
 
 
 def _lines(variation: Variation, label: str, paint: Paint) -> Iterator[str]:
@@ -40,6 +44,8 @@ def _lines(variation: Variation, label: str, paint: Paint) -> Iterator[str]:
         yield f"  {_change(trial)}"
         yield f"    first at {_at(trial)}"
         yield from _moved(trial.consequences)
+        own = f"{trial.swapped[0]} "
+        yield from (printable(f"    {note}") for note in trial.overridden if note.startswith(own))
     yield from _block("without effect (tested: the same bits)", [_change(t) for t in variation.without_effect], paint)
     inert = [_change(t) for t in variation.inert]
     yield from _block("inert (swapped, but the resolved value did not move: not tested)", inert, paint)
@@ -47,7 +53,8 @@ def _lines(variation: Variation, label: str, paint: Paint) -> Iterator[str]:
     yield from _block("could not be tried", failed, paint)
     yield from _block("do not apply here", _reasons(variation.inapplicable), paint)
     yield from _block("not tried: stopped before", [_unit(unit) for unit in variation.left], paint)
-    yield from _block("notes", list(_notes(variation, label)), paint)
+    yield from _block("notes", list(_notes(variation)), paint)
+    yield from _block("to repeat a trial", _repeat(variation, label), paint)
 
 
 def _answer(variation: Variation, paint: Paint) -> str:
@@ -71,10 +78,11 @@ def _not_repeatable(variation: Variation, paint: Paint) -> Iterator[str]:
 
 
 def _moved(rows: Sequence[Difference]) -> Iterator[str]:
-    if rows:
-        rows = sorted(rows, key=lambda d: d.a is None)  # what one of the two does not have comes last
-        names = ", ".join(map(_unit, rows[:MOST_MOVED]))
-        more = f" and {len(rows) - MOST_MOVED} more" if len(rows) > MOST_MOVED else ""
+    """Yield what moved with a knob: values that both runs have, of those that move along with others the first."""
+    known = principal([row for row in rows if row.a is not None and row.b is not None])
+    if known:
+        names = ", ".join(map(_unit, known[:MOST_MOVED]))
+        more = f" and {len(known) - MOST_MOVED} more" if len(known) > MOST_MOVED else ""
         yield f"    which moved {names}{more}"
 
 
@@ -90,18 +98,29 @@ def _block(title: str, rows: Sequence[str], paint: Paint) -> Iterator[str]:
 
 
 def _reasons(rows: Sequence[Untested]) -> list[str]:
-    return [f"{row.unit.layer} {printable(row.unit.knob)}: {row.reason}" for row in rows]
+    """Return a line for each reason, with the knobs that have it."""
+    by_reason: dict[str, list[str]] = {}
+    for row in rows:
+        by_reason.setdefault(row.reason, []).append(printable(str(row.unit)))
+    return [f"{reason}: {', '.join(names)}" for reason, names in by_reason.items()]
 
 
-def _notes(variation: Variation, label: str) -> Iterator[str]:
+def _notes(variation: Variation) -> Iterator[str]:
     yield f"the run repeated {plural(len(variation.repeats), 'time')}: identical"
     yield "each knob was swapped alone: two that act only together are not found"
     last = variation.repeats[0].stopped_at_step
     if last is not None:
         yield f"compared up to step {last}"
-    if label and variation.sensitive:
-        unit = variation.sensitive[0].swapped[0]
-        yield f"to repeat a trial: bd trial {label} --set {unit}={printable(unit.b or '')}"
+    if any(is_about_memory(trial.swapped[0]) for trial in variation.sensitive):
+        yield MEANING
+
+
+def _repeat(variation: Variation, label: str) -> list[str]:
+    """Return the command that repeats the first trial with other bits; none where the run is gone."""
+    if not label or not variation.sensitive:
+        return []
+    unit = variation.sensitive[0].swapped[0]
+    return [printable(shlex.join(["bd", "trial", label, "--set", f"{unit}={unit.b or ''}"]))]
 
 
 def _name(trial: Trial) -> str:
@@ -132,4 +151,4 @@ def variation_plan_text(
     lines = [paint(f"{plural(len(units), 'value')} to try, one a trial: {plural(trials, 'trial')}, {time}", "title")]
     lines += [f"  {_unit(unit)}" for unit in units]
     lines += _block("do not apply here", _reasons(out), paint)
-    return "\n".join(lines)
+    return fold("\n".join(lines))

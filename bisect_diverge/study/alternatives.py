@@ -7,15 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bisect_diverge.environment.apply import is_variable
 from bisect_diverge.environment.variables import layer_of
 from bisect_diverge.model.environment import Environment, Layer
 from bisect_diverge.model.trial import Unit, Untested
-
-if TYPE_CHECKING:
-    from bisect_diverge.model.environment import Setting
 
 FLIP = {"True": ("False",), "False": ("True",), "default": ("True", "False")}
 """Value of a switch to its other values; ``default`` is left to the library."""
@@ -39,8 +35,7 @@ class Site:
     def value(self, knob: str) -> str | None:
         """Return the value of ``layer.knob``, what was asked for before what came of it; None where it has none."""
         layer, _, name = knob.partition(".")
-        found = sorted((s for s in self.environment.settings if (s.layer, s.knob) == (layer, name)), key=_resolved)
-        return found[0].value if found else None
+        return self.environment.value(layer, name)
 
     def names(self, pattern: str) -> list[str]:
         """Return the recorded knobs that fit ``layer.knob`` with ``*``."""
@@ -82,10 +77,6 @@ def _features() -> Iterator[str]:
             return
 
 
-def _resolved(setting: Setting) -> bool:
-    return setting.resolved
-
-
 def _fixed(*values: str) -> Values:
     return lambda _site, _old: values
 
@@ -116,12 +107,24 @@ def _isa(site: Site, _old: str | None) -> Sequence[str]:
     return ("SSE41", *(("AVX2",) if "avx512f" in site.features else ()))
 
 
+def _core(_site: Site, old: str | None) -> Sequence[str]:
+    return ("Sandybridge",) if old == "Haswell" else ("Haswell",)
+
+
+def _layout(_site: Site, old: str | None) -> Sequence[str]:
+    return ("channels_last",) if old == "contiguous" else ("contiguous",)
+
+
 def _accelerator(site: Site) -> str:
     return "" if site.value("hardware.accelerators") else "the run used no accelerator"
 
 
 def _ranks(site: Site) -> str:
-    return "" if int(site.value("hardware.WORLD_SIZE") or 1) > 1 else "the run has one rank"
+    return "" if int(site.value("hardware.world.size") or 1) > 1 else "the run has one rank"
+
+
+def _nccl(site: Site) -> str:
+    return _accelerator(site) or _ranks(site)
 
 
 def _cores(site: Site) -> str:
@@ -139,7 +142,7 @@ def _has(knob: str, why: str) -> Condition:
 _mkl = _has("kernels.mkl.cbwr", "torch is built without MKL here")
 _numpy = _has("kernels.numpy.cpu_features", "the run has not imported numpy")
 _openblas = _has("kernels.blas.numpy.architecture", "the run has loaded no OpenBLAS")
-_compile = _has("kernels.inductor.deterministic", "the run compiles nothing")
+_compile = _has("kernels.compiled.0.backend", "the run compiles nothing")
 _einsum = _has("dependencies.opt-einsum", "opt_einsum is not installed")
 
 ALTERNATIVES: tuple[Alternative, ...] = (
@@ -151,7 +154,7 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     Alternative("kernels.ATEN_CPU_CAPABILITY", _capabilities, _x86),
     Alternative("kernels.ONEDNN_MAX_CPU_ISA", _isa, _x86),
     Alternative("kernels.MKL_CBWR", _fixed("COMPATIBLE"), _mkl),
-    Alternative("kernels.OPENBLAS_CORETYPE", _fixed("Haswell"), _openblas),
+    Alternative("kernels.OPENBLAS_CORETYPE", _core, _openblas),
     Alternative("kernels.NPY_DISABLE_CPU_FEATURES", _without_avx512, _numpy),
     Alternative("kernels.mkldnn.enabled", _flip),
     Alternative("kernels.mkldnn.deterministic", _flip),
@@ -160,24 +163,37 @@ ALTERNATIVES: tuple[Alternative, ...] = (
     Alternative("kernels.mha.fastpath", _flip),
     Alternative("kernels.deterministic", _flip),
     Alternative("kernels.denormals", _fixed("flushed")),
+    Alternative("kernels.model.*.layout", _layout),
     Alternative("kernels.optimizer.*.foreach", _flip),
     Alternative("kernels.optimizer.*.fused", _flip),
     Alternative("kernels.opt_einsum", _flip, _einsum),
     Alternative("kernels.TORCH_COMPILE_DISABLE", _fixed("1"), _compile),
     Alternative("kernels.TORCHINDUCTOR_EMULATE_PRECISION_CASTS", _fixed("1"), _compile),
+    Alternative("kernels.TORCHINDUCTOR_DETERMINISTIC", _fixed("1"), _compile),
+    Alternative("kernels.compiled.*.backend", _fixed("aot_eager")),
+    Alternative("kernels.compiled.*.dynamic", _fixed("True", "False")),
     Alternative("runtime.GLIBC_TUNABLES", _fixed("glibc.cpu.hwcaps=-AVX512F,-AVX2,-FMA"), _x86),
     Alternative("runtime.MALLOC_PERTURB_", _fixed("165")),
     Alternative("seeds.PYTHONHASHSEED", _fixed("1", "2")),
+    Alternative("kernels.sdpa.mem_efficient", _flip, _accelerator),
+    Alternative("kernels.sdpa.cudnn", _flip, _accelerator),
+    Alternative("kernels.cudnn.enabled", _flip, _accelerator),
     Alternative("kernels.cudnn.benchmark", _flip, _accelerator),
     Alternative("kernels.cudnn.deterministic", _flip, _accelerator),
     Alternative("kernels.cudnn.conv.fp32_precision", _fixed("ieee", "tf32"), _accelerator),
+    Alternative("kernels.cudnn.rnn.fp32_precision", _fixed("ieee", "tf32"), _accelerator),
     Alternative("kernels.cuda.matmul.fp32_precision", _fixed("ieee", "tf32"), _accelerator),
     Alternative("kernels.cuda.matmul.fp16_reduction", _flip, _accelerator),
     Alternative("kernels.cuda.matmul.bf16_reduction", _flip, _accelerator),
+    Alternative("kernels.cuda.matmul.fp16_accumulation", _flip, _accelerator),
+    Alternative("kernels.cuda.blas", _fixed("cublas", "cublaslt"), _accelerator),
+    Alternative("kernels.cuda.linalg", _fixed("cusolver", "magma"), _accelerator),
     Alternative("kernels.NVIDIA_TF32_OVERRIDE", _fixed("0"), _accelerator),
+    Alternative("kernels.TORCH_CUDNN_USE_HEURISTIC_MODE_B", _fixed("1"), _accelerator),
     Alternative("kernels.CUBLAS_WORKSPACE_CONFIG", _fixed(":4096:8"), _accelerator),
     Alternative("kernels.CUDA_LAUNCH_BLOCKING", _fixed("1"), _accelerator),
-    Alternative("kernels.NCCL_ALGO", _fixed("Ring", "Tree"), lambda site: _accelerator(site) or _ranks(site)),
+    Alternative("kernels.NCCL_ALGO", _fixed("Ring", "Tree"), _nccl),
+    Alternative("kernels.NCCL_PROTO", _fixed("Simple", "LL"), _nccl),
 )
 """Knobs that leave the mathematics as they are and may move bits; seeds, data and hyperparameters are none. Rows with
 accelerators have never been tried on one."""

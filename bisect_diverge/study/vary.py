@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -126,26 +126,22 @@ def vary(
     if not found.repeats_itself:
         return found
     trials: list[Trial] = []
-    for group in _groups(units, jobs):
-        if over():
-            break
-        chosen = group if budget.trials is None else group[: budget.trials - made]
-        for trial in _run(oracle, chosen):
-            made += 1
-            trials.append(trial)
-            on_trial(trial)
+    for trial in _run(oracle, units if budget.trials is None else units[: budget.trials - made], jobs, over):
+        trials.append(trial)
+        on_trial(trial)
     whole = tuple(t for t in trials if t.outcome is not Outcome.SKIP or not should_stop())  # the last one was cut off
     tried = {unit for trial in whole for unit in trial.swapped}
     return replace(found, trials=whole, left=tuple(unit for unit in units if unit not in tried))
 
 
-def _groups(units: Sequence[Unit], size: int) -> Iterator[Sequence[Unit]]:
-    for begin in range(0, len(units), size):
-        yield units[begin : begin + size]
+def _run(oracle: Oracle, units: Sequence[Unit], jobs: int, over: Callable[[], bool]) -> Iterator[Trial]:
+    """Yield the trials of units, each alone, in their order; none is begun once it is over."""
 
+    def made(unit: Unit) -> Trial | None:
+        return None if over() else oracle(frozenset([unit]))
 
-def _run(oracle: Oracle, units: Sequence[Unit]) -> Iterable[Trial]:
-    if len(units) == 1:
-        return [oracle(frozenset(units))]
-    with ThreadPoolExecutor(len(units)) as pool:
-        return list(pool.map(lambda unit: oracle(frozenset([unit])), units))
+    if jobs == 1:
+        yield from filter(None, map(made, units))
+        return
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from filter(None, pool.map(made, units))

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from bisect_diverge.environment.arguments import SET, split
+from bisect_diverge.environment.configuration import script_at
 from bisect_diverge.environment.secrets import MASKED
 from bisect_diverge.errors import ReplayError
 from bisect_diverge.trial.arity import learned
@@ -70,11 +71,10 @@ def take_apart(record: RunRecord) -> CommandLine:
             "the recorded command held something that looks like a credential, which was not kept",
             hint="hand it over in an environment variable and record again",
         )
-    own = record.argv[1:]
-    at = len(command) - len(own) - 1
-    if not record.argv or at < 0 or tuple(command[at + 1 :]) != tuple(own):
+    at = script_at(command, record.argv)
+    if at is None:
         return CommandLine(tuple(command), "", ())
-    return CommandLine(tuple(command[:at]), command[at], tuple(own))
+    return CommandLine(tuple(command[:at]), command[at], tuple(record.argv[1:]))
 
 
 def pieces(arguments: Sequence[str], takes: Mapping[str, int] = MappingProxyType({})) -> list[Piece]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_diverge.environment.apply import Way, rule_for
+from bisect_diverge.environment.hashing import hash_bytes
 from bisect_diverge.environment.variables import layer_of
 from bisect_diverge.model.run import Capture, RecordOptions, Written
 from bisect_diverge.record.bootstrap import DIRECTORY, environment_for
@@ -20,7 +21,7 @@ from bisect_diverge.trial.runner import Launch
 from bisect_diverge.trial.scratch import apart, write_view
 from bisect_diverge.trial.source_units import restorable
 from bisect_diverge.trial.swaps import SWAPS
-from bisect_diverge.trial.units import PYTHONPATH
+from bisect_diverge.trial.units import PYTHONPATH, is_launched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,10 +55,20 @@ def launch(sides: Sides, swapped: Iterable[Unit], folder: Path) -> Launch:
     _write_view(sides, draft)
     return Launch(
         command=(*draft.prefix, *draft.command),
-        environment=environment_for(_settings(sides, draft), variables | apart(folder, variables)),
+        environment=environment_for(_settings(sides, draft), variables | apart(folder, variables) | _extensions(draft)),
         cwd=draft.cwd,
         processors=draft.processors,
+        inherited=draft.inherited,
     )
+
+
+def _extensions(draft: Draft) -> dict[str, str]:
+    """Return where torch compiles extensions: once for each directory and interpreter, and never into the user's cache.
+
+    Trials of one search with the same source share them, for compiling takes minutes; ninja sees what has changed.
+    """
+    name = hash_bytes(f"{draft.cwd} {draft.python}".encode(errors="surrogateescape")).rpartition(":")[2][:16]
+    return {"TORCH_EXTENSIONS_DIR": str(draft.folder.parent / "extensions" / name)}
 
 
 def check(record: RunRecord, *, in_image: bool = False) -> str:
@@ -68,7 +79,7 @@ def check(record: RunRecord, *, in_image: bool = False) -> str:
         in_image: It is started in a container image, whose programs are not here.
     """
     if not Path(record.cwd).is_dir():
-        return f"the directory in which it was recorded is gone: {record.cwd}"
+        return f"the directory in which it was recorded is gone: {record.cwd} (a link to where it is now will do)"
     command = take_apart(record)
     program = command.tokens()[0]
     if not in_image and shutil.which(program) is None and not (Path(record.cwd) / program).is_file():
@@ -77,6 +88,22 @@ def check(record: RunRecord, *, in_image: bool = False) -> str:
     if command.program.endswith(".py") and not script.is_file() and not _is_restored(record, command.program):
         return f"the script is gone: {script}"
     return ""
+
+
+def missing_ranks(record: RunRecord, ranks: int) -> str:
+    """Return why a trial cannot start all ranks of a run; empty if it can.
+
+    Args:
+        record: The baseline.
+        ranks: How many of them the recording has.
+    """
+    if record.world_size <= ranks or is_launched(take_apart(record)):
+        return ""
+    others = record.world_size - ranks
+    return (
+        f"the recorded command started {ranks} of {record.world_size} ranks, so that trials would wait for the "
+        f"other {others} for ever"
+    )
 
 
 def _is_restored(record: RunRecord, program: str) -> bool:
@@ -106,7 +133,7 @@ def _settings(sides: Sides, draft: Draft) -> Settings:
             modules=sides.a.options.modules,
             step_on=sides.a.options.step_on,
         ),
-        env_names=tuple(sorted(n for n in names if n.isidentifier() and layer_of(n) is None and n in os.environ)),
+        env_names=tuple(sorted(n for n in names if n.isidentifier() and layer_of(n) is None and n in draft.variables)),
         bootstrap=str(DIRECTORY),
         trial=TrialSettings(
             stop_after_step=sides.last_step,

@@ -73,6 +73,8 @@ class Draft:
     """Folders above such a directory to those above the other: what lies beside it is linked there."""
     processors: tuple[int, ...] = ()
     """Processors that it may run on; empty: those that we may."""
+    inherited: dict[str, int] = field(default_factory=dict)
+    """``umask`` and limits of the operating system that it has; those that are not named are ours."""
     prefix: tuple[str, ...] = ()
     """What stands before the command: it starts a container, say."""
 

@@ -11,6 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bisect_diverge.model.environment import Layer
+
 if TYPE_CHECKING:
     from bisect_diverge.model.run import RunRecord
 
@@ -73,7 +75,7 @@ def interpreter_at(program: str) -> Interpreter | None:
 
 def value_of(record: RunRecord, knob: str) -> str:
     """Return the value of a runtime setting; empty if the run has none."""
-    return next((s.value for s in record.environment.settings if s.layer == "runtime" and s.knob == knob), "")
+    return record.environment.value(Layer.RUNTIME, knob) or ""
 
 
 def program_of(record: RunRecord) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,7 +75,7 @@ def judge(trial: Run, a: Run, b: Run | None, offset_b: int = 0, horizon: Horizon
     first_a = first_before(with_a, row_a)
     if first_a is None:
         against_b = None if b is None else first_before(compare(b, trial, DiffOptions(offset_b=-offset_b)), row_b)
-        return Judgement(outcome=Outcome.A, signature=signature, first_against_b=against_b)
+        return Judgement(outcome=Outcome.A, signature=signature, first_against_b=_in_steps_of_a(against_b, offset_b))
     if offset_b:
         first_a = _later(first_a, first_before(compare(a, trial, DiffOptions(offset_b=offset_b)), row_a))
     if b is None:
@@ -92,6 +92,11 @@ def judge(trial: Run, a: Run, b: Run | None, offset_b: int = 0, horizon: Horizon
 
 def _is_comparable(comparison: Comparison) -> bool:
     return comparison.divergence.verdict is not Verdict.NOT_COMPARABLE
+
+
+def _in_steps_of_a(address: Address | None, offset_b: int) -> Address | None:
+    """Return an address in B's numbering as one in A's, in which the divergence that is looked for is told."""
+    return None if address is None else replace(address, step=address.step + offset_b)
 
 
 def _later(one: Address | None, other: Address | None) -> Address | None:

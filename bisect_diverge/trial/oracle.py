@@ -6,28 +6,34 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bisect_diverge.diff.compare import compare
+from bisect_diverge.diff.options import DiffOptions
 from bisect_diverge.errors import ReplayError, RunError
 from bisect_diverge.model.environment import Environment, Layer
 from bisect_diverge.model.run import State
+from bisect_diverge.model.sampling import SAMPLED
 from bisect_diverge.model.trial import LEFT_OUT, Observation, Outcome, Trial, Unit, Untested
+from bisect_diverge.record.settings import HELD_AT
 from bisect_diverge.store.reader import Run
 from bisect_diverge.trial.advice import advice
-from bisect_diverge.trial.clamp import CLAMPS, with_clamps
+from bisect_diverge.trial.clamp import CLAMPS, FILLS, can_fill, fills_memory, with_clamps
 from bisect_diverge.trial.configuration import launch
 from bisect_diverge.trial.draft import Sides
 from bisect_diverge.trial.horizon import Horizon, horizon_of, precedes
 from bisect_diverge.trial.inputs import is_input
 from bisect_diverge.trial.journal import Journal
 from bisect_diverge.trial.judge import Judgement, consequences, inert, is_whole, judge
+from bisect_diverge.trial.nearness import nearness, numbers_at, watched
 from bisect_diverge.trial.outputs import is_lendable, lost, made_anew
 from bisect_diverge.trial.packages import CannotBuildError
 from bisect_diverge.trial.parts import parts_of
 from bisect_diverge.trial.runner import Ended, Launch, last_words, run
-from bisect_diverge.trial.swap_seed import held_in, moved, seeds_in
+from bisect_diverge.trial.swap_seed import held_in, moved, of_all_ranks, seeds_in
 from bisect_diverge.trial.units import Units, left_over
 from bisect_diverge.trial.unrecorded import End, end_of, told, unrecorded
 from bisect_diverge.trial.workspace import Workspace
@@ -72,6 +78,8 @@ class Pair:
     """Rows from here on are not judged; None: all are."""
     clamps: tuple[str, ...] = ()
     """Clamps that are on in every trial (`trial.clamp`)."""
+    measured: bool = False
+    """Whether it is measured how far each trial is on the way from A to B."""
     units: Units = NOTHING
     """What differs; what B has beside its requested inputs is taken from here."""
     left_out: Mapping[Layer, str] = field(default_factory=dict)
@@ -104,6 +112,7 @@ class Trials:
         self._made_here: set[tuple[frozenset[Unit], int]] = set()
         self._recorded: dict[frozenset[Unit], End] = {}
         self._lent: set[frozenset[Unit]] = set()
+        self._watched: tuple[int, ...] | None = None
         self.interrupted = False
         """A trial was ended because the search was."""
         self.environments: dict[frozenset[Unit], Environment] = {}
@@ -127,13 +136,13 @@ class Trials:
         Args:
             swapped: Units at B's values.
             repeat: 0, 1, 2, ...: each may be answered from the journal, unless the configuration is a control that
-                this object has not run yet.
+                this object has not run yet. Those of a sample (`SAMPLED`) always may.
 
         Raises:
             ReplayError: if A itself fails though it has to run.
         """
         known = self._pair.journal.find(swapped, repeat)
-        if known is not None and (swapped not in self._controls or (swapped, repeat) in self._made_here):
+        if known is not None and self._may_be_reused(known, swapped, repeat):
             return replace(known, n=self._next(), swapped=_sorted(swapped))
         self._pair.announce(swapped)
         trial = self._made(swapped)
@@ -152,6 +161,11 @@ class Trials:
             self._pair.journal.add(trial, repeat)
             self._made_here.add((swapped, repeat))
         return trial
+
+    def _may_be_reused(self, known: Trial, swapped: frozenset[Unit], repeat: int) -> bool:
+        if self._pair.measured and known.nearness is None:
+            return False
+        return repeat >= SAMPLED or swapped not in self._controls or (swapped, repeat) in self._made_here
 
     def _hold_moving_seeds(self) -> bool:
         """Hold from now on the seeds that the last replay of A did not get again; False where it got all of them."""
@@ -183,7 +197,7 @@ class Trials:
 
     def held_seeds(self) -> tuple[str, ...]:
         """Return the seeds and first states that are held at A's in every trial where they are not swapped."""
-        return held_in(self._record_a, self._pair.sides.moving)
+        return held_in(self._pair.sides.a, self._pair.sides.moving)
 
     def read_back(self, swapped: frozenset[Unit]) -> Environment:
         """Return the environment that a trial had, running it again if it is only remembered."""
@@ -211,10 +225,52 @@ class Trials:
             raise ReplayError(str(error)) from None
         if ended.stopped:
             self.interrupted = True
-        with Run(folder / "run") as made:
-            if not is_whole(made, self.last_step):
-                raise ReplayError(f"it does not run: {_why(ended)}")
+        try:
+            with Run(folder / "run") as made:
+                if not is_whole(made, self.last_step):
+                    raise ReplayError(f"it does not run: {_why(ended)}")
+                self.environments[swapped] = merged_record(made).environment
+        except RunError:  # it ended before anything was recorded
+            raise ReplayError(f"it does not run: {_why(ended)}") from None
         return folder / "run"
+
+    def settled(self, swapped: frozenset[Unit], folders: Callable[[], Path]) -> tuple[Path, int]:
+        """Run A or B as a trial is run: with what moves by itself held, and with what it fails without.
+
+        Args:
+            swapped: Nothing, or all units.
+            folders: Returns a new folder for each run.
+
+        Returns:
+            Where the last recording lies, and how often it was run.
+
+        Raises:
+            ReplayError: if it does not run.
+        """
+        made, runs, helped = None, 0, set[str]()
+        while made is None:
+            runs += 1
+            try:
+                made = self.recording(swapped, folders())
+            except ReplayError as error:
+                how = "" if self.interrupted else self._helped(swapped, str(error), helped)
+                if not how:
+                    raise
+                helped.add(how)
+        if not swapped and self._hold_moving_seeds():
+            made, runs = self.recording(swapped, folders()), runs + 1
+        return made, runs
+
+    def _helped(self, swapped: frozenset[Unit], reason: str, helped: set[str]) -> str:
+        """Change what a run that failed lacks, and return what that was; empty where there is nothing left."""
+        if TEARDOWN in reason and TEARDOWN not in helped:
+            return TEARDOWN
+        if not swapped:
+            return "stale" if self._show_stale() else ""
+        if swapped not in self._lent and is_lendable(self._pair.sides):
+            self._lent.add(swapped)
+            return "lent"
+        return ""
 
     def _next(self) -> int:
         with self._lock:
@@ -269,8 +325,10 @@ class Trials:
                 if not is_whole(made, self.last_step) and not failed:
                     return self._skipped(swapped, _why(ended), ended.seconds)
                 verdict = judge(made, pair.a, pair.b, pair.offset_b, pair.horizon)
-                environment = made.first.record.environment
+                near, numbers = self._measured(made)
+                environment = merged_record(made).environment
                 stopped = max(file.steps for file in made.ranks.values()) - 1
+                overridden = tuple(dict.fromkeys(n for n in made.first.record.notes if HELD_AT in n))
                 startup = max(0.0, made.first.status.started - began)
                 if swapped in self._controls:
                     self._recorded[swapped] = end_of(made, self.last_step)
@@ -278,7 +336,20 @@ class Trials:
             return self._skipped(swapped, _why(ended), ended.seconds)
         self.environments[swapped] = environment
         trial = self._trial(swapped, verdict, environment, ended.seconds, stopped)
-        return replace(trial, startup=startup)
+        return replace(trial, startup=startup, nearness=near, numbers=numbers, overridden=overridden)
+
+    def watched(self) -> Sequence[Address]:
+        """Return where the numbers of trials stand in A."""
+        return tuple(self._pair.a.first.address(row) for row in self._watched or ())
+
+    def _measured(self, made: Run) -> tuple[float | None, tuple[float, ...]]:
+        """Return how near a trial is to A and B, and some of its numbers, if that is wanted."""
+        pair = self._pair
+        if not pair.measured or pair.b is None:
+            return None, ()
+        if self._watched is None:
+            self._watched = watched(pair.a, pair.b, self.last_step, pair.offset_b)
+        return nearness(made, pair.a, pair.b, pair.offset_b), numbers_at(made, pair.a, self._watched)
 
     def _trial(
         self, swapped: frozenset[Unit], verdict: Judgement, environment: Environment, seconds: float, stopped: int
@@ -399,7 +470,36 @@ class Trials:
 
     def clamped(self, clamps: Collection[str]) -> Trials:
         """Return an oracle whose trials run with these clamps; nothing of it is remembered."""
-        return Trials(replace(self._pair, clamps=tuple(clamps), journal=self._pair.journal.but(None)))
+        return self.over(replace(self._pair, clamps=tuple(clamps), journal=self._pair.journal.but(None)))
+
+    def over(self, pair: Pair) -> Trials:
+        """Return an oracle over another pair of the same two sides, which knows what had to be lent so far."""
+        made = Trials(pair)
+        made._lent |= self._lent
+        if frozenset(self._pair.units.units) in self._lent:
+            made._lent.add(frozenset(pair.units.units))
+        return made
+
+    def fills(self) -> Sequence[str]:
+        """Return the names of clamps that fill memory that nobody has written, each with other bytes."""
+        return tuple(FILLS) if can_fill() else ()
+
+    def fills_too(self, clamp: str) -> bool:
+        """Whether one of `clamps` fills such memory beside what else it does."""
+        return fills_memory(clamp)
+
+    def parted(self, swapped: frozenset[Unit], one: Collection[str], other: Collection[str]) -> Address | None:
+        """Return where a configuration first differs from itself with other clamps; None: nowhere, or it fails."""
+        with ExitStack() as stack:
+            runs = []
+            for clamps in (one, other):
+                folder = stack.enter_context(self._pair.workspace.folder())
+                try:
+                    runs.append(stack.enter_context(Run(self.clamped(clamps).recording(swapped, folder))))
+                except ReplayError:
+                    return None
+            first = compare(runs[0], runs[1], DiffOptions()).divergence.first
+        return None if first is None else first.address
 
     def advise(self, trials: Sequence[Trial]) -> Sequence[str]:
         """Return what these repeats, which differ, suggest to do about it."""
@@ -411,7 +511,7 @@ class Trials:
 
 
 def merged_record(run: Run) -> RunRecord:
-    """Return the record of the lowest rank with the files that all ranks wrote, and those that the others read."""
+    """Return the record of the lowest rank with what the others have too: files written and read, and seeds."""
     written: dict[str, str] = {}
     read: list[Setting] = []
     for file in run.ranks.values():
@@ -419,6 +519,7 @@ def merged_record(run: Run) -> RunRecord:
         read += [s for s in file.record.environment.settings if not s.resolved and is_input(s.layer, s.knob)]
     place = run.path if run.path.is_dir() else run.path.parent
     environment = Environment().merged(tuple(read)).merged(run.first.record.environment.settings)
+    environment = environment.merged(of_all_ranks({r: f.record.environment for r, f in run.ranks.items()}))
     return run.first.record.with_(written=written, place=str(place.resolve()), environment=environment)
 
 

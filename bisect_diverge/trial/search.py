@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,13 +11,13 @@ from typing import TYPE_CHECKING
 from bisect_diverge.diff.compare import compare
 from bisect_diverge.diff.options import DiffOptions
 from bisect_diverge.errors import NotComparableError, ReplayError
-from bisect_diverge.model.divergence import Verdict
+from bisect_diverge.model.divergence import Divergence, Verdict
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.model.trial import LEFT_OUT, Unit, Untested
 from bisect_diverge.store.reader import Run
 from bisect_diverge.trial.circumstances import changed_files, circumstances
 from bisect_diverge.trial.clamp import split
-from bisect_diverge.trial.configuration import check
+from bisect_diverge.trial.configuration import check, missing_ranks
 from bisect_diverge.trial.draft import Sides
 from bisect_diverge.trial.images import image_of
 from bisect_diverge.trial.journal import Journal, key_of
@@ -62,6 +63,24 @@ class TrialOptions:
     """Whether it is an error when A itself fails."""
     image_cmd: str = ""
     """What starts a command in a container image, with ``{image}`` in it; empty: not known."""
+    measured: bool = False
+    """Whether it is measured how far each trial is on the way from A to B."""
+    until_step: int | None = None
+    """Step that trials run to at least; None: the one after the divergence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clamped:
+    """A search with every clamp on in every trial."""
+
+    oracle: Trials
+    """Compares with A and B as they are with the clamps."""
+    first: Address | None
+    """Where these first differ; None: nowhere that far."""
+    held: tuple[Untested, ...]
+    """What cannot be blamed."""
+    runs: int
+    """Runs of A and B that this took."""
 
 
 def first_divergence(a: Run, b: Run, offset_b: int = 0) -> Address | None:
@@ -70,10 +89,20 @@ def first_divergence(a: Run, b: Run, offset_b: int = 0) -> Address | None:
     Raises:
         NotComparableError: if they cannot be compared.
     """
+    first = divergence_of(a, b, offset_b).first
+    return None if first is None else first.address
+
+
+def divergence_of(a: Run, b: Run, offset_b: int = 0) -> Divergence:
+    """Return how two runs differ.
+
+    Raises:
+        NotComparableError: if they cannot be compared.
+    """
     divergence = compare(a, b, DiffOptions(offset_b=offset_b)).divergence
     if divergence.verdict is Verdict.NOT_COMPARABLE:
         raise NotComparableError(f"{a.path} and {b.path} cannot be compared: {divergence.notes[0]}")
-    return None if divergence.first is None else divergence.first.address
+    return divergence
 
 
 def left_out(only: Sequence[str] = (), skip: Sequence[str] = ()) -> dict[Layer, str]:
@@ -126,8 +155,17 @@ def trials(a: Run, b: Run | None, first: Address | None, options: TrialOptions) 
     other = record if b is None else merged_record(b)
     trouble = check(record, in_image=bool(options.image_cmd and image_of(record)))
     if trouble:
-        raise ReplayError(trouble, hint="trials run the recorded command again, in the recorded directory")
+        raise ReplayError(
+            f"{trouble}{_elsewhere(a)}",
+            hint="trials run the recorded command again, in the recorded directory; bd diff and bd env need neither",
+        )
+    trouble = missing_ranks(record, len(a.ranks))
+    if trouble:
+        raise ReplayError(
+            trouble, hint="record all ranks by one command: bd record -o RUN -- torchrun --nproc-per-node 2 train.py"
+        )
     last_step = max(file.steps for file in a.ranks.values()) - 1 if first is None else first.step + 1
+    last_step = max(last_step, options.until_step or 0)
     folder = a.path / "trials" if a.path.is_dir() else None
     lies_about = circumstances(record, other) + options.image_cmd
     journal = Journal(
@@ -155,18 +193,23 @@ def trials(a: Run, b: Run | None, first: Address | None, options: TrialOptions) 
                 announce=options.announce,
                 observing=options.observing,
                 found=options.found,
+                measured=options.measured,
             )
         )
 
 
+def _elsewhere(run: Run) -> str:
+    """Return that a run is one of another machine, as the end of a sentence; empty where it is not."""
+    host, here = run.first.status.host, platform.node()
+    return f"; the run was recorded on {host}, and this is {here}" if host and host != here else ""
+
+
 @contextmanager
-def clamped(oracle: Trials) -> Iterator[tuple[Trials, Address | None, tuple[Untested, ...]]]:
-    """Yield an oracle that compares with A and B as they are with every clamp on, in which all its trials run.
+def clamped(oracle: Trials) -> Iterator[Clamped]:
+    """Yield a search whose oracle compares with A and B as they are with every clamp on, in which all its trials run.
 
-    Runs A and B so once each. What a clamp holds is no unit any more.
-
-    Yields:
-        The oracle, where A and B first differ with clamps (None: nowhere that far), and what cannot be blamed.
+    Runs A and B so once each; again where seeds move by themselves, which are held from then on, and where one fails
+    without a file that it can be lent. What a clamp holds is no unit any more.
 
     Raises:
         ReplayError: if one of them does not run.
@@ -178,9 +221,11 @@ def clamped(oracle: Trials) -> Iterator[tuple[Trials, Address | None, tuple[Unte
     runner = Trials(pair)
     with ExitStack() as stack:
         runs = []
+        made = 0
         for swapped in (frozenset[Unit](), frozenset(pair.units.units)):
-            folder = stack.enter_context(pair.workspace.folder())
-            runs.append(stack.enter_context(Run(runner.recording(swapped, folder))))
+            place, times = runner.settled(swapped, lambda: stack.enter_context(pair.workspace.folder()))
+            runs.append(stack.enter_context(Run(place)))
+            made += times
         first = first_divergence(runs[0], runs[1])
         resolved, _ = split((Unit(layer=d.layer, knob=d.knob, a=d.a, b=d.b) for d in pair.units.resolved), names)
         kept = {(unit.layer, unit.knob) for unit in resolved}
@@ -189,7 +234,8 @@ def clamped(oracle: Trials) -> Iterator[tuple[Trials, Address | None, tuple[Unte
             untestable=pair.units.untestable,
             resolved=tuple(d for d in pair.units.resolved if (d.layer, d.knob) in kept),
         )
-        yield Trials(replace(pair, a=runs[0], b=runs[1], first=first, offset_b=0, units=units)), first, held
+        again = runner.over(replace(runner.pair, a=runs[0], b=runs[1], first=first, offset_b=0, units=units))
+        yield Clamped(oracle=again, first=first, held=held, runs=made)
 
 
 def with_what_moved(bisection: Bisection) -> Bisection:
@@ -214,6 +260,17 @@ def with_held_seeds(bisection: Bisection, oracle: Trials) -> Bisection:
         return bisection
     note = f"another value in every process, and so held at A's in every trial unless swapped: {', '.join(held)}"
     return replace(bisection, notes=(*bisection.notes, note))
+
+
+def with_overridden(bisection: Bisection) -> Bisection:
+    """Return a bisection that says which of the script's own calls were overridden in trials, and in which first."""
+    first: dict[str, int] = {}
+    for trial in bisection.trials:
+        for note in trial.overridden:
+            first.setdefault(note, trial.n)
+    notes = [f"in trial {n}: {note}" for note, n in list(first.items())[:MOST_MOVED]]
+    more = [f"{len(first) - MOST_MOVED} more calls of the script were overridden"] if len(first) > MOST_MOVED else []
+    return replace(bisection, notes=(*bisection.notes, *notes, *more)) if notes else bisection
 
 
 def with_prepared(bisection: Bisection, oracle: Trials) -> Bisection:

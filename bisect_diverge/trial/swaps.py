@@ -14,6 +14,7 @@ from bisect_diverge.trial import (
     swap_held,
     swap_image,
     swap_interpreter,
+    swap_limit,
     swap_package,
     swap_seed,
     swap_source,
@@ -44,6 +45,7 @@ SWAPS: tuple[Row, ...] = (
     Row((Way.VARIABLE,), swap_variable.swap),
     Row((Way.HELD,), swap_held.swap),
     Row((Way.AFFINITY,), swap_affinity.swap),
+    Row((Way.LIMIT,), swap_limit.swap),
     Row((Way.FILE,), swap_file.swap),
     Row((Way.SEED,), swap_seed.swap),
 )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from bisect_diverge.environment.apply import LAUNCHED, Way, is_variable, rule_for
 from bisect_diverge.environment.differences import differences
+from bisect_diverge.environment.modules import END_MARK, EXTENSION, MODULE
 from bisect_diverge.environment.read import AT_END
-from bisect_diverge.environment.source import END_MARK
 from bisect_diverge.model.environment import Difference, Environment, Layer
 from bisect_diverge.model.trial import Unit, Untested
 from bisect_diverge.trial import inputs, swap_seed
@@ -74,6 +74,9 @@ def units_of(a: RunRecord, b: RunRecord, image_cmd: str = "") -> Units:
         is_setter = difference.layer is Layer.SEEDS and not is_variable(*key)
         if is_setter and swap_seed.stands_alone(difference):
             is_setter = False
+        if difference.knob.startswith(EXTENSION):  # nothing that was recorded explains that it is another
+            of_source.append(difference)
+            continue
         if key not in requested or is_setter or inputs.is_waiting(difference):  # what is read is the script's doing
             resolved.append(difference)
             continue
@@ -87,7 +90,7 @@ def units_of(a: RunRecord, b: RunRecord, image_cmd: str = "") -> Units:
         if reason:
             untestable.append(Untested(unit=_unit(difference), reason=reason))
         else:
-            found.append(inputs.named(a, b, _unit(difference)))
+            found.append(swap_seed.named(inputs.named(a, b, _unit(difference))))
     with_interpreter = move_together(a, b) and any(unit.knob == EXECUTABLE for unit in found)
     packages = () if with_interpreter else package_units(a, b, of_packages)
     for each in (*images, *packages, *source_units(a, b, of_source)):
@@ -109,7 +112,7 @@ def left_over(units: Units, trial: Environment) -> Units:
         knob = difference.knob.removesuffix(AT_END)
         if _is_late(difference.knob) or now.get((difference.layer, knob), difference.b) == difference.b:
             continue
-        unit = Unit(layer=difference.layer, knob=knob, a=difference.a, b=difference.b)
+        unit = swap_seed.named(Unit(layer=difference.layer, knob=knob, a=difference.a, b=difference.b))
         rule = rule_for(unit.layer, unit.knob)
         if unit in more or any(row.unit == unit for row in untestable):
             continue
@@ -135,7 +138,7 @@ def _unit(difference: Difference) -> Unit:
 
 def _is_late(knob: str) -> bool:
     """Whether a value is known only at the end of a whole run."""
-    return knob == END_MARK or knob.startswith("module:")
+    return knob == END_MARK or knob.startswith((MODULE, EXTENSION))
 
 
 def is_launched(line: CommandLine) -> bool:
@@ -150,7 +153,7 @@ def _is_explained(difference: Difference, found: list[Unit], a: RunRecord, b: Ru
     one_sided = difference.a is None or difference.b is None
     named = {unit.knob for unit in found}
     if difference.layer is Layer.CONFIGURATION:  # the command itself was compared, launcher and all
-        return knob.startswith("argv.")
+        return knob.startswith(("argv.", "launcher."))
     if inputs.is_named_elsewhere(difference, found):
         return True
     if difference.layer is Layer.SOURCE and knob.startswith("file:"):
@@ -197,12 +200,20 @@ def _why_not_between(a: RunRecord, b: RunRecord, difference: Difference) -> str:
 
 
 def own_entries(a: RunRecord, b: RunRecord) -> tuple[str, ...]:
-    """Return the entries of the two ``PYTHONPATH`` that differ and hold no package of which the version differs."""
+    """Return the entries of the two ``PYTHONPATH`` that differ or stand in another order, but those with packages.
+
+    Packages of which the version differs are meant: they are units of their own.
+    """
+    of_a, of_b = (without_packages(a, b, entries(path_of(record), record.cwd)) for record in (a, b))
+    both = [[e for e in mine if e in other] for mine, other in ((of_a, of_b), (of_b, of_a))]
+    moved = () if both[0] == both[1] else both[0]
+    return tuple(dict.fromkeys((*(e for e in (*of_a, *of_b) if (e in of_a) != (e in of_b)), *moved)))
+
+
+def without_packages(a: RunRecord, b: RunRecord, places: Sequence[str]) -> list[str]:
+    """Return those directories that hold no package of which the version differs."""
     packages = {d.knob for d in package_differences(a, b)}
-    of_a, of_b = entries(path_of(a), a.cwd), entries(path_of(b), b.cwd)
-    return tuple(
-        e for e in dict.fromkeys((*of_a, *of_b)) if (e in of_a) != (e in of_b) and not packages & {*versions(e)}
-    )
+    return [place for place in places if not packages & {*versions(place)}]
 
 
 def package_differences(a: RunRecord, b: RunRecord) -> Iterator[Difference]:
@@ -218,4 +229,4 @@ def _is_package(difference: Difference) -> bool:
 
 def path_of(record: RunRecord) -> str | None:
     """Return the ``PYTHONPATH`` that a run was recorded with."""
-    return next((s.value for s in record.environment.settings if s.knob == PYTHONPATH and not s.resolved), None)
+    return record.environment.value(Layer.DEPENDENCIES, PYTHONPATH, resolved=False)

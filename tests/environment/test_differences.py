@@ -195,6 +195,7 @@ def test_every_row_of_the_table_is_about_knobs_that_exist(row):
         "dependencies:opt-einsum",
         "features:file:x.py",
         "configuration:argv.program",
+        "configuration:launcher.--nproc_per_node",
         "dataset:file:x.bin",
         "dataset:listing:x",
         "dataset:data.0",
@@ -202,7 +203,11 @@ def test_every_row_of_the_table_is_about_knobs_that_exist(row):
         *(f"hardware:loader.x.{name}" for name in ("num_workers", "prefetch_factor", "persistent_workers")),
         *(f"hardware:loader.x.{name}" for name in ("start_method", "in_order")),
     ]
+    names += ["source:submodule:lib", "source:extension:kit/kit.so"]
     names += ["hardware:openmp.scikit_learn.threads", "hardware:blas.scipy.threads", "kernels:TORCH_BLAS_X"]
+    names += ["hardware:model.model.device", "kernels:model.model.dtype", "kernels:compiled.0.mode"]
+    names += ["seeds:loader.train.generator", "seeds:loader.train.base_seed", "seeds:torch.manual_seed"]
+    names += ["seeds:initial-state.torch"]
     names += ["kernels:TORCH_LINALG_X", "kernels:TORCH_ALLOW_TF32_X", "kernels:TORCH_COMPILE_DISABLE"]
 
     for pattern in (row.by, *row.what):

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from bisect_diverge.environment.differences import differences
 from bisect_diverge.environment.read import read_again, read_inside
@@ -217,3 +218,33 @@ def test_one_knob_that_fails_costs_no_other(monkeypatch):
 
     assert "affinity" not in knobs
     assert "cpu.logical" in knobs
+
+
+def test_what_a_launcher_sets_is_not_requested(monkeypatch):
+    """The command was started without it, so that it comes of the launcher's options, which are requested."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("MKL_CBWR", "AUTO")
+    monkeypatch.setattr(sys, "argv", ["/x/train.py", "--lr", "1"])
+    command = ("torchrun", "--nproc-per-node", "2", "train.py", "--lr", "1")
+    found = Environment(read_inside(command=command, asked={"MKL_CBWR": "AUTO"}))
+    assert found.value("hardware", "WORLD_SIZE", resolved=False) is None
+    assert found.value("hardware", "WORLD_SIZE", resolved=True) == "2"
+    assert found.value("hardware", "world.size") == "2"
+    assert found.value("kernels", "MKL_CBWR", resolved=False) == "AUTO"
+    assert found.value("configuration", "launcher.--nproc-per-node") == "2"
+    assert found.value("configuration", "argv.--lr") == "1"
+
+
+def test_what_the_c_library_computes_is_read():
+    """Without FMA its functions give other last bits; a name that it does not know does nothing, silently."""
+    code = "from bisect_diverge.environment.runtime import _allocator, _libm; print(_libm(), _allocator())"
+
+    def read(**variables):
+        env = {k: v for k, v in os.environ.items() if k not in ("GLIBC_TUNABLES", "LD_PRELOAD")} | variables
+        return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
+
+    plain = read()
+    assert plain == read(GLIBC_TUNABLES="glibc.cpu.hwcaps=-NO_SUCH_THING")
+    assert plain.split(maxsplit=1)[1].strip() in ("the C library's", "jemalloc", "tcmalloc", "mimalloc")
+    if "fma" in Path("/proc/cpuinfo").read_text() and os.confstr("CS_GNU_LIBC_VERSION") == "glibc 2.36":
+        assert plain != read(GLIBC_TUNABLES="glibc.cpu.hwcaps=-FMA")

@@ -157,3 +157,21 @@ def test_spawned_workers_that_start_first(tmp_path):
         *(f"{step}/-/data/loader:#0:batch.0" for step in range(1, 4)),
     ]
     assert not [text for text in found if "transform" in text]
+
+
+def test_what_a_loader_was_asked_for_is_noted(tmp_path):
+    """Also what moves no bits by itself here: the order of the batches, and pinned memory."""
+    data = TensorDataset(torch.ones(4, 4))
+    loader = DataLoader(data, 2, num_workers=1, multiprocessing_context="fork", in_order=False)
+    with recording(tmp_path / "run"):
+        for (batch,) in loader:
+            TRANSFORM(batch)
+    with Run(tmp_path / "run") as run:
+        environment = run.first.record.environment
+    noted = {
+        knob: environment.value("hardware", f"loader.loader.{knob}")
+        for knob in ("num_workers", "in_order", "pin_memory", "start_method")
+    }
+    assert noted == {"num_workers": "1", "in_order": "False", "pin_memory": "False", "start_method": "fork"}
+    assert environment.value("kernels", "model.Sequential.dtype") == "torch.float32"
+    assert environment.value("hardware", "model.Sequential.device") == "cpu"

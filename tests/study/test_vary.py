@@ -1,11 +1,12 @@
 """Each knob alone: what is tried, and what is said of it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from bisect_diverge.model.address import Address
-from bisect_diverge.model.environment import Environment, Layer, Setting
+from bisect_diverge.model.environment import Difference, Environment, Layer, Setting
 from bisect_diverge.model.trial import Budget, Outcome, Trial, Unit, Untested
 from bisect_diverge.report.vary_json import variation_json, variation_plan_json
 from bisect_diverge.report.vary_text import variation_plan_text, variation_text
@@ -60,7 +61,7 @@ def test_every_knob_has_one_of_four_answers(jobs):
         "    first at step 0, micro-batch 0, forward, output.0 of model:1",
     ]
     assert "kernels broken: (not set) -> 1: no such kernel" in text
-    assert "kernels gpu: none" in text
+    assert "do not apply here\n  none: kernels.gpu\n" in text
     assert "bd trial runs/a --set kernels.moves=1" in text
     document = json.loads(variation_json(found))
     assert (document["verdict"], document["finished"]) == ("varied", True)
@@ -93,6 +94,18 @@ def test_a_study_that_ends_early_says_what_it_left(budget, stop_after, tried, le
         assert "not tried: stopped before" in variation_text(found, "")
     else:
         assert variation_text(found, "") == "nothing was tried"
+
+
+def test_what_fills_memory_says_more_than_that_it_matters():
+    """A run that repeats itself and is sensitive to it reads memory that nobody has written: a note says so."""
+    filled = unit("MALLOC_PERTURB_", Layer.RUNTIME, "165")
+
+    def follows(swapped, *, repeat=0):
+        return replace(oracle(frozenset({UNITS[0]}) if swapped else swapped), swapped=tuple(swapped))
+
+    said = " ".join(variation_text(vary([filled], follows, Budget()), "").split())
+    assert "a run that it moves reads memory that nobody has written" in said
+    assert "nobody has written" not in variation_text(vary(UNITS, oracle, Budget()), "")
 
 
 def test_a_run_that_does_not_repeat_itself_is_not_varied():
@@ -184,3 +197,40 @@ def test_this_machine_has_a_table():
     plan = variation_plan_text(units, out, len(units) + 2, 300)
     assert f"{len(units) + 2} trials, about 5 min" in plan
     assert json.loads(variation_plan_json(units, out, 3, 1.0))["trials"] == 3
+
+
+def test_layouts_and_compiled_code():
+    """A model with convolutions is laid out otherwise; knobs of torch.compile apply where something is compiled."""
+    plain = alternatives(site("kernels.model.net.layout=contiguous", "kernels.inductor.deterministic=False"))
+    assert values(plain, "kernels.model.net.layout") == ["channels_last"]
+    assert values(plain, "kernels.TORCH_COMPILE_DISABLE") == []
+    reasons = {str(row.unit): row.reason for row in plain[1]}
+    assert reasons["kernels.TORCH_COMPILE_DISABLE"] == "the run compiles nothing"
+    compiled = alternatives(site("kernels.compiled.0.backend=inductor", "kernels.compiled.0.dynamic=None"))
+    assert values(compiled, "kernels.TORCH_COMPILE_DISABLE") == ["1"]
+    assert values(compiled, "kernels.compiled.0.backend") == ["aot_eager"]
+    assert values(compiled, "kernels.compiled.0.dynamic") == ["True", "False"]
+
+
+def test_what_moved_is_named_once():
+    """All threads move with torch's own, and what only the trial has is no news."""
+    moved = [
+        Difference(layer=Layer.HARDWARE, knob="mkl.dynamic", a="True", b="False"),
+        Difference(layer=Layer.HARDWARE, knob="threads.intra_op", a="2", b="1"),
+        Difference(layer=Layer.HARDWARE, knob="threads.mkl", a="2", b="1"),
+        Difference(layer=Layer.HARDWARE, knob="loader.x.in_order", a=None, b="True"),
+    ]
+    note = "kernels.moves was held at 1; the script asked for 2"
+
+    def told(swapped, *, repeat=0):
+        trial = oracle(swapped, repeat=repeat)
+        return replace(trial, consequences=tuple(moved), overridden=(note,)) if swapped else trial
+
+    lines = variation_text(vary(UNITS[:1], told, Budget()), "runs/a").splitlines()
+    assert lines[3:5] == ["    which moved hardware threads.intra_op: 2 -> 1", f"    {note}"]
+
+
+def test_no_more_trials_are_begun_side_by_side_than_the_budget_has():
+    """Three at a time, of which two are left."""
+    found = vary(UNITS, oracle, Budget(trials=3), jobs=3)
+    assert [len(found.repeats), len(found.trials), len(found.left)] == [1, 2, 3]

@@ -56,6 +56,11 @@ def test_what_cannot_be_run_again_is_said(record):
         ("python t.py --lr=1 p", "python t.py p", {"argv.--lr": ("1", None)}),
         ("python t.py --amp", "python t.py --no-amp", {"argv.--amp": ("set", "no")}),
         ("python t.py --no-amp", "python t.py", {"argv.--no-amp": ("set", None)}),
+        ("python t.py --shift -1e-3", "python t.py --shift=-2", {"argv.--shift": ("-1e-3", "-2")}),
+        ("python t.py --ns 1 2 -x 3", "python t.py --ns 1 2 5 -x 3", {"argv.--ns": ("1 2", "1 2 5")}),
+        ("python t.py @a.txt", "python t.py @b.txt", {"argv.0": ("@a.txt", "@b.txt")}),
+        ("python t.py o.lr=1 +m=a", "python t.py o.lr=2 +m=a", {"argv.o.lr": ("1", "2")}),
+        ("python t.py o.lr=1", "python t.py o.lr=1 +new=3", {"argv.+new": (None, "3")}),
         ("python t.py --aug a --aug b", "python t.py --aug b", {"argv.--aug": ("a b", "b")}),
         ("python t.py --aug a --aug b", "python t.py --aug a --aug c", {"argv.--aug#2": ("b", "c")}),
         ("python t.py fit --lr 1", "python t.py test --lr 1", {"argv.0": ("fit", "test")}),
@@ -111,6 +116,24 @@ def test_a_value_that_neither_run_has_can_be_set(knob, value, expected):
     """A trial by hand may ask for anything; what is new comes last."""
     a = line("python t.py --lr 1 --out o")
     assert mixed(a, a, {knob: value}) == tuple(expected.split())
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "knob"),
+    [
+        ("torchrun --nproc-per-node 1 t.py --o x", "torchrun --nproc-per-node 2 t.py --o x", "--nproc-per-node"),
+        ("accelerate launch --num_processes 1 t.py", "accelerate launch --num_processes 2 t.py", "--num_processes"),
+        ("mpirun -n 1 python t.py --lr 1", "mpirun -n 2 python t.py --lr 1", "-n"),
+        ("srun --ntasks=1 python -u t.py", "srun --ntasks=2 python -u t.py", "--ntasks"),
+        ("deepspeed --num_gpus 1 t.py --o x", "deepspeed --num_gpus 2 t.py --o x", "--num_gpus"),
+    ],
+)
+def test_the_number_of_ranks_of_any_launcher(a, b, knob):
+    """It is one option of the launcher, and the script's own arguments stay as they are."""
+    one, other = (line(text, script_at=text.split().index("t.py")) for text in (a, b))
+    assert differing(one, other) == [(f"launcher.{knob}", "1", "2")]
+    assert mixed(one, other, {f"launcher.{knob}": "2"}) == other.tokens()
+    assert mixed(one, one, {f"launcher.{knob}": "2"})[-len(one.arguments) - 1 :] == ("t.py", *one.arguments)
 
 
 def test_the_launchers_options_are_swapped_apart():

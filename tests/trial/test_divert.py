@@ -83,6 +83,8 @@ def in_trial(user, script, hidden=(), remade=()):
         "os.makedirs('o'); os.chdir('o'); open('x', 'w').write('new'); print(open('x').read())",
         "open(os.devnull, 'w').write('x'); print('new')",
         "import bz2; bz2.open('new.bz2', 'wt').close(); print(os.path.exists('new.bz2') and 'new')",
+        "open('/' + os.path.abspath('notes.txt'), 'w').write('new'); print(open('notes.txt').read())",
+        "os.remove('model.pt'); print('new' if not os.path.lexists('//.git') else 0)",
         "os.mkfifo('f'); print(os.path.exists('f') and 'new')",
         "os.mknod('f'); print(os.path.exists('f') and 'new')",
         "os.chown('model.pt', os.getuid(), os.getgid()); os.setxattr('model.pt', 'user.x', b'1'); print('new')",

@@ -60,8 +60,7 @@ class Recordings:
     def threads(self, name):
         """Return how many threads a run had."""
         with Run(self.folder / name) as run:
-            settings = run.first.record.environment.settings
-        return next(s.value for s in settings if s.knob == "threads.intra_op")
+            return run.first.record.environment.value("hardware", "threads.intra_op")
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,16 @@
 """One planted change in each layer of what a run is made of: found by ``bd bisect``, and proved both ways."""
 
-import json
 import shutil
 import sys
 import venv
 
 import pytest
 
-from tests.helpers.command import REPOSITORY, bd, run
-from tests.helpers.repositories import CONFIGURATION, commit, everything, write
+from bisect_diverge.environment.hashing import hash_bytes
+from bisect_diverge.environment.inputs import kept
+from tests.helpers.command import REPOSITORY, bd
+from tests.helpers.repositories import commit, everything, write
+from tests.helpers.searches import only_cause, record
 from tests.helpers.wheels import index_variables, unpacked, wheel
 
 TRAIN = """
@@ -42,28 +44,21 @@ def project(tmp_path):
     return tmp_path / "project"
 
 
-def record(folder, name, *options, python=sys.executable, **variables):
-    """Record the script, outside of the repository's files."""
-    command = (python, "-m", "bisect_diverge", "record", "-o", f"runs/{name}", *options, "--", python, "train.py")
-    run(*command, cwd=folder, **CONFIGURATION, **variables)
-
-
-def only_cause(folder, *options, **variables):
-    """Return the units of the one cause that ``bd bisect`` proves both ways at the place where the runs part."""
-    words = ("bisect", "runs/a", "runs/b", "--no-observer-check", "--format", "json", *options)
-    found = json.loads(bd(*words, cwd=folder, **CONFIGURATION, **variables).stdout)
-    assert found["verdict"] == "cause", found
-    (cause,) = found["causes"]
-    assert (cause["sufficient"], cause["necessary"], cause["same_divergence"]) == (True, True, True)
-    return [f"{unit['layer']}.{unit['knob']}: {unit['a']} -> {unit['b']}" for unit in cause["units"]]
-
-
 @pytest.mark.slow
 def test_an_edited_file_is_found_and_nothing_of_the_users_is_touched(project):
-    """B's change is put back and laid on again, although the files are no longer those of either."""
+    """B's change is put back and laid on again, although the files are no longer those of either.
+
+    A module that git ignores is kept, for no commit has it; one that it has is not.
+    """
+    commit(project, net=f"import made\n{NET}", **{".gitignore": "runs/\nmade.py\n"})
+    write(project, made="M = 1\n")
     record(project, "a")
-    write(project, net=NET.replace("1.0", "2.0"))
+    write(project, net=f"import made\n{NET}".replace("1.0", "2.0"))
     record(project, "b")
+    assert [kept(str(project / "runs" / "a"), hash_bytes(t.encode())) is not None for t in ("M = 1\n", NORM)] == [
+        True,
+        False,
+    ]
     write(project, train="raise SystemExit('moved on')\n")
     shutil.move(project / "runs", project.parent / "runs")
     before = everything(project)
@@ -162,7 +157,7 @@ def interpreters(tmp_path):
 def test_an_interpreter(project, interpreters):
     """One virtual environment against another with the same packages."""
     for name, python in zip("ab", interpreters, strict=True):
-        record(project, name, python=python)
+        record(project, name, command=(python, "train.py"))
     assert only_cause(project) == [f"runtime.python.executable: {interpreters[0]} -> {interpreters[1]}"]
 
 

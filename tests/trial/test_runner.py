@@ -1,6 +1,7 @@
 """Nothing that a trial started outlives it."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -101,6 +102,19 @@ def test_a_command_that_is_not_there_says_so(tmp_path):
     ended = run(launch, tmp_path, 60)
     assert ended.status == 127
     assert "no-such-program" in ended.output
+
+
+def test_what_a_shell_would_hand_down_is_handed_down(tmp_path):
+    """The mask of new files and limits; what is not asked for is ours."""
+    ask = "import os, resource as r; print(os.umask(0), r.getrlimit(r.RLIMIT_NOFILE)[0], r.getrlimit(r.RLIMIT_CORE)[0])"
+    launch = Launch(
+        command=(sys.executable, "-c", ask),
+        environment=dict(os.environ),
+        cwd=str(tmp_path),
+        inherited={"umask": 0o77, "nofile": 64},
+    )
+    core = resource.getrlimit(resource.RLIMIT_CORE)[0]
+    assert run(launch, tmp_path, 60).output.split() == [str(0o77), "64", str(core)]
 
 
 def test_processors_are_those_that_were_asked_for(tmp_path):

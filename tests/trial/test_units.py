@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from bisect_diverge.environment.apply import HELD, RULES, Way, rule_for
+from bisect_diverge.environment.differences import differences
 from bisect_diverge.model.environment import Environment, Layer, Setting
 from bisect_diverge.model.run import RunRecord, Written
 from bisect_diverge.model.trial import Unit
-from bisect_diverge.trial.configuration import Sides, hidden, launch
+from bisect_diverge.trial.configuration import Sides, hidden, launch, missing_ranks
 from bisect_diverge.trial.packages import CannotBuildError, find, only, versions
 from bisect_diverge.trial.units import left_over, units_of
 
@@ -85,11 +86,45 @@ def test_another_script_explains_its_file():
 
 
 def test_ranks_are_the_launchers_doing():
-    """``WORLD_SIZE`` differs because torchrun was asked for more processes."""
-    a = record("hardware:WORLD_SIZE=1", command="torchrun --nproc_per_node=1 train.py")
-    b = record("hardware:WORLD_SIZE=2", command="torchrun --nproc_per_node=2 train.py")
+    """``WORLD_SIZE``, and torchrun's one thread, differ because it was asked for more processes."""
+    a = record(
+        "configuration:launcher.--nproc_per_node=1",
+        "hardware:WORLD_SIZE=1!",
+        "hardware:threads.intra_op=2!",
+        command="torchrun --nproc_per_node=1 train.py",
+    )
+    b = record(
+        "configuration:launcher.--nproc_per_node=2",
+        "hardware:WORLD_SIZE=2!",
+        "hardware:OMP_NUM_THREADS=1!",
+        "hardware:threads.intra_op=1!",
+        command="torchrun --nproc_per_node=2 train.py",
+    )
     a, b = a.with_(argv=("train.py",)), b.with_(argv=("train.py",))
-    assert names(units_of(a, b).units) == ["configuration.launcher.--nproc_per_node"]
+    found = units_of(a, b)
+    assert names(found.units) == ["configuration.launcher.--nproc_per_node"]
+    assert found.untestable == found.resolved == ()
+    (entry,) = differences(a.environment, b.environment)
+    assert entry.knob == "launcher.--nproc_per_node"
+    assert {row.knob for row in entry.resolved} == {"WORLD_SIZE", "OMP_NUM_THREADS", "threads.intra_op"}
+
+
+def test_what_torchrun_has_set_is_not_set_for_it(tmp_path, monkeypatch):
+    """A trial with one process more or less gets from torchrun what that sets then."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    a = record("hardware:OMP_NUM_THREADS=1!", "hardware:WORLD_SIZE=2!", cwd=tmp_path)
+    environment = launch(Sides(a=a, b=a, last_step=1), [], folder(tmp_path)).environment
+    assert "OMP_NUM_THREADS" not in environment
+    assert "WORLD_SIZE" not in environment
+
+
+def test_ranks_that_other_commands_started_cannot_be_waited_for():
+    """Two shells with a rank each: a trial of one would hang."""
+    one = record().with_(world_size=2)
+    assert missing_ranks(one, 1).startswith("the recorded command started 1 of 2 ranks")
+    assert missing_ranks(one, 2) == ""
+    launched = record(command="torchrun --nproc_per_node=2 train.py").with_(world_size=2, argv=("train.py",))
+    assert missing_ranks(launched, 1) == ""
 
 
 def test_a_search_path_moves_with_its_package(tmp_path):
