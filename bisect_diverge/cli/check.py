@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from bisect_diverge.cli.options import form_option
-from bisect_diverge.cli.output import paint
+from bisect_diverge.cli.output import paint, put, put_text
 
 
 @click.command("check")
@@ -43,7 +43,7 @@ def command(run: str, *, mend: bool, force: bool, form: str) -> None:
             found[number] = check_file(Path(checked.path))
     if form == "json":
         document = {"schema": 1, "run": run, "files": [checked.to_json() for checked in found]}
-        click.echo(json.dumps(document, indent=2, allow_nan=False))
+        put(json.dumps(document, indent=2, allow_nan=False))
     else:
-        click.echo(check_text(found, paint()))
+        put_text(check_text(found, paint()), whole_words=True)
     sys.exit(1 if any(checked.problems for checked in found) else 0)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
+
+from bisect_diverge.cli.options import near
 
 if TYPE_CHECKING:
     from bisect_diverge.model.environment import Layer
@@ -25,7 +28,7 @@ def unit_of(text: str, a: Run, b: Run | None, image_cmd: str) -> Unit:
     layer, dot, knob = name.partition(".")
     if not (equals and dot and knob) or layer not in set(Layer):
         raise UsageError(
-            f"--set {text}: give LAYER.KNOB=VALUE",
+            f"--set {text}: give LAYER.KNOB=VALUE{near([layer], list(Layer)) if layer not in set(Layer) else ''}",
             hint=f"layers are {', '.join(Layer)}; bd env {a.path} lists the knobs",
         )
     rule = rule_for(Layer(layer), knob)
@@ -93,13 +96,19 @@ def _unit_of_b(layer: Layer, knob: str, a: Run, b: Run, image_cmd: str) -> Unit:
     for difference in units.resolved:
         if (difference.layer, difference.knob) == (layer, knob):
             return Unit(layer=layer, knob=knob, a=difference.a, b=difference.b)
+    for row in units.untestable:
+        if (row.unit.layer, row.unit.knob) == (layer, knob):
+            raise UsageError(
+                f"{layer}.{knob} cannot be swapped here: {row.reason}",
+                hint="everything else that differs can: bd bisect leaves it out by itself",
+            )
+    names = [*map(str, units.units), *(f"{row.layer}.{row.knob}" for row in units.resolved)]
     raise UsageError(
-        f"{layer}.{knob} is no unit of these two runs",
-        hint=f"bd bisect {a.path} {b.path} --plan lists them",
+        f"{layer}.{knob} is no unit of these two runs{near([f'{layer}.{knob}'], names)}",
+        hint=f"{shlex.join(['bd', 'bisect', str(a.path), str(b.path), '--plan'])} lists them",
     )
 
 
 def _value(run: Run, layer: str, knob: str) -> str | None:
     record: RunRecord = run.first.record
-    found = [s for s in record.environment.settings if (s.layer, s.knob) == (layer, knob)]
-    return next((s.value for s in sorted(found, key=lambda s: s.resolved)), None)
+    return record.environment.value(layer, knob)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bisect_diverge.cli.options import form_option
+from bisect_diverge.cli.output import put, put_text
 
 if TYPE_CHECKING:
     from bisect_diverge.model.environment import Environment
@@ -62,7 +63,7 @@ def _show(environment: Environment, names: tuple[str, ...], rank: int, form: str
     if form == "json":
         _print_json(environment_json(environment, rank, layers))
     else:
-        click.echo(environment_text(environment, layers))
+        put_text(environment_text(environment, layers))
 
 
 def _compare(a: Run, b: Run, names: tuple[str, ...], rank: int | None, form: str) -> bool:
@@ -79,7 +80,7 @@ def _compare(a: Run, b: Run, names: tuple[str, ...], rank: int | None, form: str
     if form == "json":
         _print_json(differences_json(found, skipped, _rank(a, rank)) | {"confounded": pins(made)})
     else:
-        click.echo("\n".join(filter(None, (differences_text(found, skipped), confounded_text(made)))))
+        put_text("\n".join(filter(None, (differences_text(found, skipped), confounded_text(made)))))
     more = []
     for further in sorted(a.ranks.keys() & b.ranks.keys() - {_rank(a, rank)}) if rank is None else ():
         there = differences(_environment(a, further), _environment(b, further))
@@ -106,4 +107,4 @@ def _environment(run: Run, rank: int | None) -> Environment:
 
 
 def _print_json(document: object) -> None:
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    put(json.dumps(document, indent=2, ensure_ascii=False))

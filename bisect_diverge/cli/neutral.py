@@ -7,7 +7,7 @@ import sys
 import click
 
 from bisect_diverge.cli.options import form_option
-from bisect_diverge.cli.output import paint
+from bisect_diverge.cli.output import paint, put, put_text
 
 STATUS = {"neutral": 0, "changed": 1, "inconclusive": 3}
 """Verdict to exit status."""
@@ -54,7 +54,10 @@ def command(capture: str, keep: str, form: str, command: tuple[str, ...]) -> Non
     find_program(command)
     with Workspace() as workspace:
         found = neutrality(command, Capture(capture), workspace, keep_bytes=keep_bytes, announce=_announce)
-    click.echo(neutral_json(found) if form == "json" else neutral_text(found, paint=paint()))
+    if form == "json":
+        put(neutral_json(found))
+    else:
+        put_text(neutral_text(found, paint=paint()), whole_words=True)
     sys.exit(STATUS[found.verdict])
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 FORMATS = ("text", "json", "markdown", "html")
 
@@ -19,7 +23,10 @@ def _seconds(_context: click.Context, _parameter: click.Parameter, text: str | N
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", text)
     if match is None:
         raise click.BadParameter("a time looks like 90s, 30m or 2h")
-    return float(match[1]) * _UNITS[match[2]]
+    seconds = float(match[1]) * _UNITS[match[2]]
+    if not seconds:
+        raise click.BadParameter("no trial fits in no time; a time looks like 90s, 30m or 2h")
+    return seconds
 
 
 def layers(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -31,8 +38,18 @@ def layers(_context: click.Context, _parameter: click.Parameter, values: tuple[s
         raise click.BadParameter(f"name a layer; there are {', '.join(Layer)}")
     unknown = [name for name in names if name not in set(Layer)]
     if unknown:
-        raise click.BadParameter(f"no such layer: {', '.join(unknown)}; there are {', '.join(Layer)}")
+        raise click.BadParameter(
+            f"no such layer: {', '.join(unknown)}{near(unknown, list(Layer))}; there are {', '.join(Layer)}"
+        )
     return names
+
+
+def near(unknown: Sequence[str], known: Sequence[str]) -> str:
+    """Return the names that are nearest to what was typed, as the end of a sentence; empty: none is near."""
+    import difflib
+
+    found = dict.fromkeys(name for text in unknown for name in difflib.get_close_matches(text, known, 1))
+    return f" (did you mean {' or '.join(found)}?)" if found else ""
 
 
 def _image_command(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
@@ -74,6 +91,13 @@ out_option = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write the result there.",
+)
+
+keep_trials_option = click.option(
+    "--keep-trials",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep the trials' folders there.",
 )
 
 image_cmd_option = click.option(

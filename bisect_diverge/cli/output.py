@@ -40,6 +40,49 @@ def put(text: str, path: Path | None = None) -> None:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}", hint="choose another file") from error
 
 
+def put_text(text: str, *, whole_words: bool = False) -> None:
+    """Print a text for people, folded to the columns of every report.
+
+    Args:
+        text: The text.
+        whole_words: Leave words that are wider than a line as they are: addresses and paths that are to be copied.
+    """
+    from bisect_diverge.report.fold import fold
+
+    put(fold(text, whole_words=whole_words))
+
+
+def check_writable(path: Path | None) -> None:
+    """Refuse a file that `put` could not write, before hours are spent on what it should hold.
+
+    Raises:
+        UsageError: if it cannot be written.
+    """
+    if path is None:
+        return
+    trouble = "No such directory" if not path.parent.is_dir() else ""
+    if not trouble and not os.access(path.parent, os.W_OK):
+        trouble = "Permission denied"
+    if trouble:
+        raise UsageError(f"{path} cannot be written: {trouble}", hint="choose another file")
+
+
+def make_folder(path: Path | None) -> None:
+    """Make a folder that trials are kept in, before the first of them runs.
+
+    Raises:
+        UsageError: if it cannot be made or written to.
+    """
+    if path is None:
+        return
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be made: {error.strerror or error}", hint="choose another folder") from error
+    if not os.access(path, os.W_OK):
+        raise UsageError(f"{path} cannot be written to: Permission denied", hint="choose another folder")
+
+
 def paint() -> Paint:
     """Return what gives text its look: none where standard output is no terminal, or colour is not wanted."""
     from bisect_diverge.report.words import plain

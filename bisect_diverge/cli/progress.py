@@ -46,7 +46,7 @@ class Progress:
         """Whether lines say what a knob is swapped to."""
         self._stop = False
         self._before: dict[int, Any] = {}
-        self._live = sys.stderr.isatty()
+        self._live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._shown = False
 
     def __enter__(self) -> Progress:
@@ -80,7 +80,8 @@ class Progress:
         """Say what is running, where that line can be taken away again."""
         if self._live:
             self._clear()
-            click.echo(f"bd: running A{_with(swapped, values=self.values)} ...", err=True, nl=False)
+            line = f"bd: running A{_with(swapped, values=self.values)} ..."
+            click.echo(line[: shutil.get_terminal_size().columns - 1], err=True, nl=False)  # one row can be taken away
             self._shown = True
 
     def observing(self, swapped: frozenset[Unit]) -> None:
@@ -92,7 +93,9 @@ class Progress:
         from bisect_diverge.report.bisection_text import trial_line
 
         self._clear()
-        click.echo(f"bd: {trial_line(trial, f' of ~{max(self.of, trial.n)}', values=self.values)}", err=True)
+        of = max(self.of, trial.n)
+        left = f" · ~{of - trial.n} left" if of > trial.n else ""
+        click.echo(f"bd: {trial_line(trial, f' of ~{of}', values=self.values)}{left}", err=True)
 
     def result(self, bisection: Bisection) -> None:
         """Take the answer; people get it on stdout."""

@@ -70,6 +70,7 @@ def command(
     bd record -o runs/a -- python train.py --lr 0.1
     OMP_NUM_THREADS=1 bd record -o runs/b -- python train.py --lr 0.1
     """
+    from bisect_diverge.environment.named import variables_named
     from bisect_diverge.environment.originals import keep_originals
     from bisect_diverge.environment.read import read_outside
     from bisect_diverge.errors import CommandError
@@ -101,7 +102,7 @@ def command(
         cwd=str(Path.cwd()),
         options=options,
         outside=outside,
-        env_names=env_names,
+        env_names=(*env_names, *variables_named(Path.cwd(), command)),
         bootstrap=str(DIRECTORY),
     )
     log = run / "stdout.log"
@@ -111,7 +112,7 @@ def command(
         remove_run(run)
         raise
     with suppress(BrokenPipeError):  # whatever became of our words, the status is the script's
-        _conclude(run, status)
+        _conclude(run, status, keep_data=keep_data)
     sys.exit(status)
 
 
@@ -132,8 +133,8 @@ def _progress(run: Path) -> str:
     return f"bd: recording · step {steps} · {rows:,} records"
 
 
-def _conclude(run: Path, status: int) -> None:
-    """Say what was recorded and note the script's status in the files."""
+def _conclude(run: Path, status: int, *, keep_data: bool) -> None:
+    """Say what was recorded, note the script's status in the files, and keep the code that no commit has."""
     from bisect_diverge.record.api import HIDDEN, remove_run
 
     files = sorted(run.glob("rank-*.h5"))
@@ -147,11 +148,13 @@ def _conclude(run: Path, status: int) -> None:
         )
         return
     from bisect_diverge.errors import RunError  # h5py takes a while, so only where it is needed
+    from bisect_diverge.record.keep import keep_code
     from bisect_diverge.store.reader import Run
     from bisect_diverge.store.writer import set_exit_status
 
     for file in files:
         set_exit_status(file, status)
+    keep_code(run, Path.cwd(), on=keep_data)
     try:
         with Run(run) as recorded:
             click.echo(_summary(run, recorded, status), err=True)

@@ -10,7 +10,7 @@ import click
 
 from bisect_diverge.cli.chosen import unit_of
 from bisect_diverge.cli.options import form_option, image_cmd_option, skip_option
-from bisect_diverge.cli.output import paint, put
+from bisect_diverge.cli.output import paint, put, put_text
 
 if TYPE_CHECKING:
     from bisect_diverge.store.reader import Run
@@ -65,7 +65,10 @@ def command(a: str, b: str | None, form: str, **options: Any) -> None:
             options=TrialOptions(image_cmd=options["image_cmd"], warn=_say, must_run=True),
             announce=lambda what: _say(f"replaying step {step} {what} ..."),
         )
-    put(replay_json(found) if form == "json" else replay_text(found, paint=paint()))
+    if form == "json":
+        put(replay_json(found))
+    else:
+        put_text(replay_text(found, paint=paint()), whole_words=True)
     sys.exit(STATUS[found.verdict])
 
 

@@ -47,20 +47,25 @@ def command(run: str, address: str, *, step: int | None, glob: str, limit: int, 
             text, document = _records(opened, address, step, glob, limit)
         else:
             text, document = _overview(opened, limit)
-    put(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) if form == "json" else text)
+    if form == "json":
+        put(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        put(text)
 
 
 def _overview(run: Run, limit: int) -> tuple[str, object]:
+    from bisect_diverge.report.fold import fold
     from bisect_diverge.report.run_overview import run_overview
     from bisect_diverge.report.run_text import run_text
 
     overview = run_overview(run)
-    return run_text(overview, limit), overview.to_json()
+    return fold(run_text(overview, limit), whole_words=True), overview.to_json()
 
 
 def _records(run: Run, text: str, step: int | None, glob: str, limit: int) -> tuple[str, object]:
     from bisect_diverge.errors import UsageError
     from bisect_diverge.model.address import Address
+    from bisect_diverge.report.fold import fold
     from bisect_diverge.report.record_detail import matching, nothing_matches, record_details
     from bisect_diverge.report.record_text import matches_text, record_text
 
@@ -72,6 +77,9 @@ def _records(run: Run, text: str, step: int | None, glob: str, limit: int) -> tu
         found = matching(run, text, glob, step, limit)
         if not found.total:
             raise UsageError("no record matches", hint=nothing_matches(run, text, glob, step)) from None
-        return matches_text(found), found.to_json()
+        return matches_text(found), found.to_json()  # a record a line, however long: such a list is searched
     details = record_details(run, whole)
-    return record_text(details), {"schema": 1, "records": [detail.to_json() for detail in details]}
+    return fold(record_text(details), whole_words=True), {
+        "schema": 1,
+        "records": [detail.to_json() for detail in details],
+    }

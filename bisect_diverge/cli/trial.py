@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from bisect_diverge.cli.chosen import unit_of
-from bisect_diverge.cli.options import form_option, image_cmd_option
-from bisect_diverge.cli.output import paint
+from bisect_diverge.cli.options import form_option, image_cmd_option, keep_trials_option
+from bisect_diverge.cli.output import make_folder, paint, put, put_text
 
 if TYPE_CHECKING:
-    pass
+    from pathlib import Path
 
 STATUS = {"=A": 0, "=B": 0, "other": 0, "skip": 5}
 """Outcome to exit status."""
@@ -29,7 +28,7 @@ STATUS = {"=A": 0, "=B": 0, "other": 0, "skip": 5}
     "--resume/--fresh", default=True, help="Use the result of an earlier such trial, or forget all.  [resume]"
 )
 @image_cmd_option
-@click.option("--keep-trials", metavar="DIR", type=click.Path(path_type=Path), help="Keep the trial's folder there.")
+@keep_trials_option
 @form_option
 def command(
     a: str,
@@ -64,6 +63,7 @@ def command(
         run_b = None if b is None else stack.enter_context(Run(b))
         units = frozenset(unit_of(text, run_a, run_b, image_cmd) for text in sets)
         first = None if run_b is None else first_divergence(run_a, run_b, offset_b)
+        make_folder(keep_trials)
         said = changes(run_a)
         if said:
             click.echo(f"bd: {said}", err=True)
@@ -76,6 +76,8 @@ def command(
         )
         oracle = stack.enter_context(trials(run_a, run_b, first, options))
         trial = oracle(units)
-    text = trial_json(trial) if form == "json" else trial_text(trial, with_b=b is not None, paint=paint())
-    click.echo(text)
+    if form == "json":
+        put(trial_json(trial))
+    else:
+        put_text(trial_text(trial, with_b=b is not None, paint=paint()), whole_words=True)
     sys.exit(STATUS[str(trial.outcome)])

@@ -6,9 +6,11 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from bisect_diverge.environment.seeds import FAMILIES, calls_in, is_fresh
+from bisect_diverge.environment.modules import MODULE
+from bisect_diverge.environment.seeds import FAMILIES, by_rank, calls_in, is_fresh, rank_of
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.report.words import printable
+from bisect_diverge.trial.loaded import LOADED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,13 +59,15 @@ def unit_name(unit: Unit, wholes: Iterable[Unit] = ()) -> str:
         wholes: Units that were taken apart: a step of one of them (a release) is told from the others by its end, as
             a commit always is.
     """
-    commit = unit.layer is Layer.SOURCE and not unit.knob.startswith(_FILE)
+    commit = unit.layer is Layer.SOURCE and not unit.knob.startswith((_FILE, MODULE)) and unit.knob != LOADED
     step = commit or any((whole.layer, whole.knob) == (unit.layer, unit.knob) for whole in wholes)
     return printable(f"{unit.knob}={unit.b}" if step else unit.knob)
 
 
 def _source(unit: Unit) -> str:
     """Return what to do so that the source is A's again."""
+    if unit.knob == LOADED or unit.knob.startswith(MODULE):
+        return _input(unit)
     name = unit.knob.removeprefix(_FILE)
     if name == unit.knob:
         commit, changes, _ = (unit.a or "A").partition(" with changes ")
@@ -79,6 +83,8 @@ def _source(unit: Unit) -> str:
 def _input(unit: Unit) -> str:
     """Return what to do about a file, a key of one, or a folder."""
     kind, _, name = unit.knob.partition(":")
+    if not name:
+        return "put A's copies of these files back, as far as they were kept: they are in files/ of A's directory"
     values = [value for value in (unit.a, unit.b) if value is not None]
     if kind == "listing":
         return f"sort the names that the script finds in {name}, and keep A's files there"
@@ -92,7 +98,7 @@ def _input(unit: Unit) -> str:
 
 def _seed(unit: Unit) -> str:
     """Return what to do about a seed."""
-    first = unit.knob.partition("initial-state.")[2]
+    first = rank_of(unit.knob.partition("initial-state.")[2])[0]
     setter = FAMILIES[first][0] if first in FAMILIES else unit.knob.partition("#")[0]
     if first or any(value is not None and _moves(value) for value in (unit.a, unit.b)):
         return f"give {setter} a fixed seed in the script"
@@ -100,7 +106,7 @@ def _seed(unit: Unit) -> str:
 
 
 def _moves(value: str) -> bool:
-    return any(is_fresh(text) for text in calls_in(value) or ())
+    return any(is_fresh(text) for each in by_rank(value, 1).values() for text in calls_in(each) or ())
 
 
 def _argument(name: str, value: str | None) -> str:
@@ -118,7 +124,23 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def trial_command(swapped: Iterable[Unit], label_a: str, label_b: str, wholes: Sequence[Unit] = ()) -> list[str]:
+_OF_TRIALS = ("--offset-b", "--image-cmd")
+"""Options of ``bd bisect`` that say what a trial is, and that ``bd trial`` has too."""
+
+
+def trial_options(asked: Iterable[str]) -> list[str]:
+    """Return those options of a search that a trial by hand needs as well."""
+    return [word for word in asked if word.partition("=")[0] in _OF_TRIALS]
+
+
+def search_command(label_a: str, label_b: str, asked: Sequence[str] = (), *more: str) -> list[str]:
+    """Return the command of a search with its options, and with more where they are not among them."""
+    return ["bd", "bisect", label_a, label_b, *asked, *(word for word in more if word not in asked)]
+
+
+def trial_command(
+    swapped: Iterable[Unit], label_a: str, label_b: str, wholes: Sequence[Unit] = (), options: Sequence[str] = ()
+) -> list[str]:
     """Return the command that runs a trial by hand: A with B's values of these units.
 
     Args:
@@ -127,10 +149,11 @@ def trial_command(swapped: Iterable[Unit], label_a: str, label_b: str, wholes: S
         label_b: How B is called.
         wholes: Units that were taken apart, the outermost first: a step of one of them (a commit, a release) bears its
             name, and is named by its value.
+        options: Options of ``bd trial``.
     """
     first = {(whole.layer, whole.knob): whole for whole in reversed(wholes)}
     sets = []
     for unit in swapped:
         step = unit.b is not None and first.get((unit.layer, unit.knob), unit) != unit
         sets += ["--set", f"{unit.layer}.{unit.knob}={unit.b if step else '@B'}"]
-    return ["bd", "trial", label_a, *sets, "--b", label_b]
+    return ["bd", "trial", label_a, *sets, "--b", label_b, *options]

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from bisect_diverge.report.bisection_parts import answer, repeat_commands, trial_row, units
+from bisect_diverge.report.bisection_parts import repeat_commands, units
+from bisect_diverge.report.bisection_text import HEAD, kind_lines, next_lines, proofs, trial_rows, verdict_sentence
 from bisect_diverge.report.markdown import block, code, details, setting, table, text
 from bisect_diverge.report.words import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from bisect_diverge.model.trial import Bisection
 
+LISTED = 50
+"""Rows of a table; the rest is counted."""
 
-def bisection_markdown(bisection: Bisection, label_a: str, label_b: str) -> str:
+
+def bisection_markdown(bisection: Bisection, label_a: str, label_b: str, asked: Sequence[str] = ()) -> str:
     """Return the result of a bisection as Markdown, without a line end.
 
     Args:
         bisection: The result, whole or partial.
         label_a: The baseline as the user named it.
         label_b: The candidate as the user named it.
+        asked: Options of ``bd bisect`` that it was found with, each in one word.
     """
-    verdict, proof = answer(bisection, label_a, label_b)
     rows = [
         (
             text(row.result),
@@ -31,22 +38,33 @@ def bisection_markdown(bisection: Bisection, label_a: str, label_b: str) -> str:
         )
         for row in units(bisection)
     ]
-    wholes = [unit for unit, _ in bisection.taken_apart]
-    trials = [tuple(map(text, trial_row(trial, wholes))) for trial in bisection.trials]
-    commands = [
-        line for what, command in repeat_commands(bisection, label_a, label_b) for line in (f"# {what}", command)
-    ]
+    found = groupby(repeat_commands(bisection, label_a, label_b, asked), key=lambda row: row[0])
+    commands = [line for what, same in found for line in (f"# {what}", *(command for _, command in same))]
     lines = [
-        f"**{text(verdict)}**",
+        f"**{text(verdict_sentence(bisection))}**",
         "",
         f"A {code(label_a)}, B {code(label_b)}",
         "",
-        *(f"* {text(line)}" for line in proof),
-        *(["", *table(("", "what differs", "A", "B", "why"), rows)] if rows else []),
-        *details(
-            plural(len(trials), "trial"), table(("n", "configuration", "outcome", "seconds"), trials) if trials else ()
-        ),
+        *_proof(bisection, asked),
+        *(["", *table(("", "what differs", "A", "B", "why"), rows[:LISTED])] if rows else []),
+        *(["", f"... {len(rows) - LISTED} more"] if len(rows) > LISTED else []),
+        *details(plural(len(bisection.trials), "trial"), _trials(bisection)),
         *details("notes", [f"* {text(note)}" for note in bisection.notes]),
         *details("commands", block(commands)),
     ]
     return "\n".join(lines)
+
+
+def _proof(bisection: Bisection, asked: Sequence[str]) -> Iterator[str]:
+    """Yield the proof of each cause, the kind of the difference, and what to do next."""
+    for proof in proofs(bisection):
+        yield from (f"* {text(proof.title)}",) if proof.title else ()
+        yield from (f"{'  ' if proof.title else ''}* {text(line)}" for line in proof.lines)
+    yield from (f"* {text(line)}" for line in kind_lines(bisection))
+    yield from (f"* {text(line)}" for line in next_lines(bisection, asked))
+
+
+def _trials(bisection: Bisection) -> Iterator[str]:
+    if bisection.trials:
+        rows = zip(trial_rows(bisection), bisection.trials, strict=True)
+        yield from table((*HEAD, "why"), [(*map(text, row), text(trial.reason)) for row, trial in rows])

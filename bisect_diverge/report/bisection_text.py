@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
+from bisect_diverge.environment.differences import principal
+from bisect_diverge.model.divergence import Side
 from bisect_diverge.model.trial import LEFT_OUT, BisectVerdict, Observer, Outcome, Role
-from bisect_diverge.report.bisection_commands import fix_command, trial_command, unit_name
+from bisect_diverge.report.bisection_commands import (
+    fix_command,
+    search_command,
+    trial_command,
+    trial_options,
+    unit_name,
+)
+from bisect_diverge.report.commands import command_line
+from bisect_diverge.report.elements_text import elements, looks
+from bisect_diverge.report.likely_text import NOT_APART, how_sure, likely_proof
 from bisect_diverge.report.words import Paint, change, moment, place, plain, plural, printable, setting
 
 if TYPE_CHECKING:
@@ -27,7 +37,19 @@ NAMED = 4
 """Swapped units that a row of the table names; more are counted."""
 
 
-def bisection_text(bisection: Bisection, label_a: str, label_b: str, paint: Paint = plain) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What shows one cause, in lines."""
+
+    title: str
+    """Its units; empty where it is the only one, or where the lines are about all."""
+    lines: tuple[str, ...]
+    """The proving trials, and what else is known of it."""
+
+
+def bisection_text(
+    bisection: Bisection, label_a: str, label_b: str, paint: Paint = plain, asked: Sequence[str] = ()
+) -> str:
     """Return the result of a bisection as text, without a line end.
 
     Args:
@@ -35,28 +57,37 @@ def bisection_text(bisection: Bisection, label_a: str, label_b: str, paint: Pain
         label_a: The baseline as the user named it.
         label_b: The candidate as the user named it.
         paint: Gives headings and the verdict a look.
+        asked: Options of ``bd bisect`` that it was found with, each in one word: ``--offset-b=3``.
     """
-    apart = {unit: parts for unit, parts in bisection.taken_apart if not _are_steps(unit, parts)}
-    parts = replace(bisection, trials=tuple(replace(t, swapped=_expanded(t.swapped, apart)) for t in bisection.trials))
     lines = [
-        _verdict(bisection, paint),
-        *_proofs(parts, paint),
+        verdict_sentence(bisection, paint),
+        *_proofs(bisection, paint),
+        *(f"  {line}" for line in kind_lines(bisection)),
         *_recording(bisection),
         *_units("innocent (tested)", bisection.innocent, paint),
         *_untested("no effect here: these were not tested", bisection.inert, paint),
         *_untested("not testable here", [row for row in bisection.untestable if not _left_out(row)], paint),
         *_untested("not tested: left out", [row for row in bisection.untestable if _left_out(row)], paint),
         *_notes(bisection, paint),
-        *_table(parts, apart, paint),
-        *_fix(parts, paint),
-        *_repeat(bisection, label_a, label_b, paint),
-        *_next(bisection),
+        *_table(bisection, paint),
+        *_fix(bisection, paint),
+        *_repeat(bisection, label_a, label_b, paint, asked),
+        *next_lines(bisection, asked),
     ]
     return "\n".join(lines)
 
 
 Apart = Mapping["Unit", tuple["Unit", ...]]
 """Units to the parts they were taken apart into, the outermost first; steps are no such parts: one stands for all."""
+
+
+def _apart(bisection: Bisection) -> Apart:
+    return {unit: parts for unit, parts in bisection.taken_apart if not _are_steps(unit, parts)}
+
+
+def _with_parts(bisection: Bisection, apart: Apart) -> Bisection:
+    """Return a bisection whose trials name the parts of what was taken apart."""
+    return replace(bisection, trials=tuple(replace(t, swapped=_expanded(t.swapped, apart)) for t in bisection.trials))
 
 
 def _are_steps(unit: Unit, parts: Sequence[Unit]) -> bool:
@@ -115,7 +146,8 @@ def _clamps(trial: Trial) -> str:
     return f" (clamped: {', '.join(trial.clamps)})" if trial.clamps else ""
 
 
-def _verdict(bisection: Bisection, paint: Paint) -> str:
+def verdict_sentence(bisection: Bisection, paint: Paint = plain) -> str:
+    """Return the answer as one sentence."""
     main = [cause for cause in bisection.causes if cause.role is not Role.MASKED]
     sets = [cause for cause in main if cause.sufficient] or main
     sets = [cause for cause in sets if cause.role is not Role.STARTS] or sets
@@ -128,19 +160,28 @@ def _verdict(bisection: Bisection, paint: Paint) -> str:
             text = f"by elimination: {_set(sets[0].units)}; it cannot be swapped here, and all else leaves A as it is"
         case BisectVerdict.NO_DIFFERENCE:
             text = "A and B do not differ: there is nothing to bisect"
+        case BisectVerdict.LIKELY if bisection.sampling is not None:
+            joined = " or ".join(_set(cause.units) for cause in sets)
+            text = f"likely cause, not proved: {joined}; {how_sure(bisection.sampling)}"
         case BisectVerdict.NOT_REPEATABLE:
             text = "the baseline does not repeat itself: nothing can be blamed"
         case _:
             suspects = "; suspected, not proved: " + " or ".join(_set(c.units) for c in sets) if sets else ""
             text = f"inconclusive{suspects}"
+            if bisection.sampling is not None and not bisection.sampling.apart and bisection.finished:
+                text = f"inconclusive: {NOT_APART}"
     partial = "" if bisection.finished else " (the search did not come to its end)"
     return paint(text + partial, "good" if bisection.verdict is BisectVerdict.CAUSE else "bad")
 
 
 def _which_sets(cause: Cause) -> str:
-    """Return the other end of a cause: the values of other layers that it moved, where they are few."""
+    """Return the other end of a cause: the values of other layers that it moved, where they are few.
+
+    Of values that move along with others (all threads with torch's own) the first is named.
+    """
     own = {unit.layer for unit in cause.units}
     rows = [row for row in cause.consequences if row.layer not in own and row.a is not None and row.b is not None]
+    rows = list(principal(rows))
     if not rows or len(rows) > MOST_SET:
         return ""
     return f", which sets {' and '.join(change(row) for row in rows)}"
@@ -151,18 +192,47 @@ def _set(units: Sequence[Unit]) -> str:
 
 
 def _proofs(bisection: Bisection, paint: Paint) -> Iterator[str]:
-    """Yield the proof of each cause; where there are several, each under its units and one step further in."""
+    for proof in proofs(bisection):
+        if proof.title:
+            yield paint(f"  {proof.title}", "title")
+        yield from (f"{'    ' if proof.title else '  '}{line}" for line in proof.lines)
+
+
+def proofs(bisection: Bisection) -> Iterator[Proof]:
+    """Yield the proof of each cause, then what is to be said of all; where there are several, each under its units."""
     if bisection.verdict is BisectVerdict.BY_ELIMINATION:
         return
+    bisection = _with_parts(bisection, _apart(bisection))
     trials = {trial.n: trial for trial in bisection.trials}
     several = len(bisection.causes) > 1
     for cause in bisection.causes:
-        apart = several or cause.role is Role.MASKED
-        if apart:
-            yield paint(f"  {_set(cause.units)}", "title")
-        yield from (f"{'    ' if apart else '  '}{line}" for line in _proof(cause, bisection, trials))
-    if sum(cause.role is Role.REDUNDANT for cause in bisection.causes) > 1:
-        yield "  Either alone gives B; putting one back is not enough."
+        title = _set(cause.units) if several or cause.role is Role.MASKED else ""
+        shown = _proof(cause, bisection, trials) if bisection.sampling is None else likely_proof(cause, bisection)
+        yield Proof(title=title, lines=tuple(shown))
+    redundant = [cause for cause in bisection.causes if cause.role is Role.REDUNDANT]
+    if len(redundant) > 1:
+        lines = ("Either alone gives B; putting one back is not enough.", *_all_put_back(redundant, bisection))
+        yield Proof(title="", lines=lines)
+
+
+def _all_put_back(causes: Sequence[Cause], bisection: Bisection) -> Iterator[str]:
+    """Yield the trial that shows that B is A once none of these causes is left; nothing if none was made."""
+    left = set(_whole(bisection)) - {unit for cause in causes for unit in cause.units}
+    for trial in bisection.trials:
+        if trial.outcome is Outcome.A and set(trial.swapped) == left:
+            yield f"B with all of these put back = A   ({_same_trials(trial, bisection)})"
+            return
+
+
+def kind_lines(bisection: Bisection) -> Iterator[str]:
+    """Yield what kind of difference A and B have where they first differ, and how large it is."""
+    found = bisection.divergence
+    if found is None or found.first is None:
+        return
+    look = looks(found)
+    yield f"kind: {found.kind}{', ' if look else ''}{look}"
+    if found.first.side is Side.BOTH:
+        yield f"elements: {printable(elements(found))}"
 
 
 def _proof(cause: Cause, bisection: Bisection, trials: dict[int, Trial]) -> Iterator[str]:
@@ -278,14 +348,18 @@ def _notes(bisection: Bisection, paint: Paint) -> Iterator[str]:
         yield from (f"  {printable(note)}" for note in bisection.notes)
 
 
-def _table(bisection: Bisection, apart: Apart, paint: Paint) -> Iterator[str]:
-    trials = bisection.trials
-    if not trials:
-        return
+HEAD = ("n", "configuration", "outcome", "seconds")
+"""Columns of `trial_rows`."""
+
+
+def trial_rows(bisection: Bisection) -> list[tuple[str, str, str, str]]:
+    """Return number, configuration in words, outcome and seconds of each trial."""
+    apart = _apart(bisection)
+    trials = _with_parts(bisection, apart).trials
     wholes = [unit for unit, _ in bisection.taken_apart if unit not in apart]
-    whole = max((trial.swapped for trial in trials), key=len)
+    whole = max((trial.swapped for trial in trials), key=len, default=())
     mixed = len({trial.clamps for trial in trials}) > 1  # where all are clamped, the notes say so
-    rows = [
+    return [
         (
             str(t.n),
             _configuration(t.swapped, whole, apart, wholes) + (_clamps(t) if mixed else ""),
@@ -294,7 +368,13 @@ def _table(bisection: Bisection, apart: Apart, paint: Paint) -> Iterator[str]:
         )
         for t in trials
     ]
-    head = ("n", "configuration", "outcome", "seconds")
+
+
+def _table(bisection: Bisection, paint: Paint) -> Iterator[str]:
+    trials = bisection.trials
+    if not trials:
+        return
+    head, rows = HEAD, trial_rows(bisection)
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(3)]
     yield paint(plural(len(trials), "trial"), "title")
     for row, reason in zip([head, *rows], ["", *(trial.reason for trial in trials)], strict=True):
@@ -340,15 +420,24 @@ def _time(trial: Trial) -> str:
 
 
 def _fix(bisection: Bisection, paint: Paint) -> Iterator[str]:
+    title, lines = fixes(bisection)
+    if lines:
+        yield paint(title, "title")
+        yield from (f"  {line}" for line in lines)
+
+
+def fixes(bisection: Bisection) -> tuple[str, list[str]]:
+    """Return a title and what to do so that B has A's bits, as far as a trial has shown it; nothing if none has."""
+    bisection = _with_parts(bisection, _apart(bisection))
     causes = [cause for cause in bisection.causes if cause.role not in {Role.MASKED, Role.STARTS}]
     causes = causes or [cause for cause in bisection.causes if cause.role is Role.STARTS]
-    if bisection.verdict is not BisectVerdict.CAUSE or not causes:
-        return
+    if bisection.verdict not in {BisectVerdict.CAUSE, BisectVerdict.LIKELY} or not causes:
+        return "", []
     necessary = all(cause.necessary for cause in causes)
     units = [unit for cause in causes for unit in cause.units] if necessary else _put_back(bisection, causes)
-    if units:
-        yield paint("to make B like A" + (", all of these" if not necessary and len(units) > 1 else ""), "title")
-        yield from (f"  {line}" for line in _distinct(fix_command(unit) for unit in units))
+    likely = "likely " if bisection.verdict is BisectVerdict.LIKELY else ""
+    title = f"{likely}to make B like A" + (", all of these" if not necessary and len(units) > 1 else "")
+    return title, list(_distinct(fix_command(unit) for unit in units))
 
 
 def _put_back(bisection: Bisection, causes: Sequence[Cause]) -> list[Unit]:
@@ -368,25 +457,56 @@ def _distinct(lines: Iterable[str]) -> Iterable[str]:
     return dict.fromkeys(lines)
 
 
-def _repeat(bisection: Bisection, label_a: str, label_b: str, paint: Paint) -> Iterator[str]:
-    trials = {trial.n: trial for trial in bisection.trials}
-    numbers = dict.fromkeys(number for cause in bisection.causes for number in cause.proof)
-    if any(trials[number].clamps for number in numbers):
-        yield paint("to repeat the proving trials", "title")
-        yield f"  {shlex.join(['bd', 'bisect', label_a, label_b, '--clamp', '--fresh'])}"
-    elif numbers:
+def _repeat(bisection: Bisection, label_a: str, label_b: str, paint: Paint, asked: Sequence[str]) -> Iterator[str]:
+    rows = proving_commands(bisection, label_a, label_b, asked)
+    if rows:
         yield paint("to repeat a proving trial", "title")
-        wholes = [unit for unit, _ in bisection.taken_apart]
-        for number in numbers:
-            words = trial_command(trials[number].swapped, label_a, label_b, wholes)
-            yield f"  {number}  {shlex.join(words)}"
+        yield from (f"  {number}  {command_line(words)}" for number, words in rows)
+    elif bisection.sampling is None and any(cause.proof for cause in bisection.causes):
+        yield paint("to repeat the proving trials", "title")
+        yield f"  {command_line(search_command(label_a, label_b, asked, '--clamp', '--fresh'))}"
 
 
-def _next(bisection: Bisection) -> Iterator[str]:
+def proving_commands(
+    bisection: Bisection, label_a: str, label_b: str, asked: Sequence[str] = ()
+) -> list[tuple[int, list[str]]]:
+    """Return numbers of the proving trials with the command that repeats each; none where clamps were on in one.
+
+    A trial with clamps is no command of its own: the search that makes it is.
+    """
+    trials = {trial.n: trial for trial in bisection.trials}
+    numbers = list(dict.fromkeys(number for cause in bisection.causes for number in cause.proof))
+    if bisection.sampling is not None or any(trials[number].clamps for number in numbers):
+        return []
+    wholes = [unit for unit, _ in bisection.taken_apart]
+    more = trial_options(asked)
+    return [(n, trial_command(trials[n].swapped, label_a, label_b, wholes, more)) for n in numbers]
+
+
+def next_lines(bisection: Bisection, asked: Sequence[str] = ()) -> Iterator[str]:
+    """Yield what to do next where nothing is proved."""
     if bisection.verdict is BisectVerdict.NOT_REPEATABLE:
-        clamped = any(trial.clamps for trial in bisection.trials)  # then the notes say whether that helps
+        ways = " or ".join(bisection.remedies)
         yield "next: make the run repeat itself, as the notes say, and record A and B again" + (
-            "" if clamped else "; or search with --clamp"
+            f"; or the same command with {ways}" if ways else ""
         )
     elif not bisection.finished:
-        yield "next: the same command again; trials that were made are not made twice"
+        yield f"next: {_again(asked)}; trials that were made are not made twice"
+    elif bisection.verdict is BisectVerdict.BY_ELIMINATION:
+        yield "next: make it the same in A and B and record one of them again, or search where it can be swapped"
+    elif bisection.verdict is BisectVerdict.LIKELY:
+        yield "next: try it; a higher --confidence is surer, and only a run that repeats itself gives a proof"
+    elif bisection.verdict is BisectVerdict.INCONCLUSIVE and bisection.remedies:
+        yield f"next: the same command with {' or '.join(bisection.remedies)}"
+    elif bisection.verdict is BisectVerdict.INCONCLUSIVE and (left := _left_by(bisection)):
+        yield f"next: the same command without {' and '.join(left)}"
+
+
+def _again(asked: Sequence[str]) -> str:
+    """Return how to go on from the trials that were made: not with the option that forgets them."""
+    return "the same command again" + (", without --fresh" if "--fresh" in asked else "")
+
+
+def _left_by(bisection: Bisection) -> list[str]:
+    """Return the options that left something out."""
+    return list(dict.fromkeys(row.reason.removeprefix(LEFT_OUT) for row in bisection.untestable if _left_out(row)))

@@ -28,6 +28,9 @@ CELL = 22
 LEVELS = ((0.0, "=", "h0"), (0.25, "·", "h1"), (0.5, "+", "h2"), (0.9999, "x", "h3"), (1.0, "#", "h4"))
 """Largest share of differing records, glyph and class of each level."""
 
+LONG_COUNT = 10**9
+"""Counts from here on are told by their magnitude."""
+
 GLYPH_WIDTH = 9
 """Narrowest cell in which a glyph can be read."""
 
@@ -40,7 +43,7 @@ def heat_map(heat: Heat) -> str:
         return ""
     width = min(44.0, (WIDTH - LABEL) / len(heat.steps))
     height = CELL * len(heat.modules) + 24
-    body = [_svg(WIDTH, height, "share of records that differ, for each module and step")]
+    body = [svg(WIDTH, height, "share of records that differ, for each module and step")]
     for line, name in enumerate(heat.modules):
         y = 20 + line * CELL
         short = name if len(name) <= CHARACTERS else f"…{name[1 - CHARACTERS :]}"
@@ -98,7 +101,7 @@ def growth_plot(growth: Growth) -> str:
         return 60 + (step - steps[0]) / span * (PLOT - 90), 16 + (high - math.log10(value)) / (high - low) * 190
 
     body = [
-        _svg(PLOT, 264, "relative distance from A over the steps, logarithmic"),
+        svg(PLOT, 264, "relative distance from A over the steps, logarithmic"),
         *_grid(low, high, steps[0], steps[-1]),
     ]
     for number, (part, points) in enumerate(curves):
@@ -147,10 +150,11 @@ def ulp_histogram(numbers: Numbers) -> str:
     if not buckets:
         return ""
     largest = max(bucket.count for bucket in buckets)
-    body = [_svg(PLOT, CELL * len(buckets) + 4, "differing elements by ULP distance")]
+    body = [svg(PLOT, CELL * len(buckets) + 4, "differing elements by ULP distance")]
     for line, bucket in enumerate(buckets):
         y = line * CELL
-        label = str(bucket.low) if bucket.low == bucket.high else f"{bucket.low} to {bucket.high}"
+        low, high = _short(bucket.low), _short(bucket.high)
+        label = low if low == high else f"{low} to {high}"
         width = max(2.0, bucket.count / max(largest, 1) * (PLOT - LABEL - 70))
         body.append(
             f'<text class="mono" x="0" y="{y + 15}">{label} ULP</text>'
@@ -160,5 +164,11 @@ def ulp_histogram(numbers: Numbers) -> str:
     return f"{''.join(body)}</svg>"
 
 
-def _svg(width: int, height: int, what: str) -> str:
+def _short(count: int) -> str:
+    """Return a distance; of one that the column of names has no room for three digits."""
+    return str(count) if count < LONG_COUNT else magnitude(count)
+
+
+def svg(width: int, height: int, what: str) -> str:
+    """Return the opening tag of a chart: its size in pixels, and what it shows for those who do not see it."""
     return f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-label="{e(what)}">'

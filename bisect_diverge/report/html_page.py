@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from html import escape
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from bisect_diverge.report.words import printable
+from bisect_diverge.report.words import plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+LONG_TABLE = 20
+"""Rows of a table that are shown without being asked for."""
 LONG_WORD = 24
 """Characters of a word that a table breaks where it has to."""
 
@@ -41,8 +44,10 @@ svg text{fill:var(--text);font:12px system-ui,sans-serif}svg .soft{fill:var(--so
 svg .mono{font:11px ui-monospace,Menlo,Consolas,monospace}
 .h0{fill:var(--h0)}.h1{fill:var(--h1)}.h2{fill:var(--h2)}.h3{fill:var(--h3)}.h4{fill:var(--h4)}
 .hn{fill:var(--hn);stroke:var(--line)}
-svg text.on{fill:#1b1f24;text-anchor:middle}
-@media(prefers-color-scheme:dark){svg text.on{fill:#e6edf3}svg text.on4{fill:#1b1f24}}
+svg text.on{fill:#1b1f24;text-anchor:middle}svg text.mid{text-anchor:middle}
+h3{font-size:1rem;margin:1rem 0 .3rem;overflow-wrap:anywhere}caption{text-align:left;color:var(--soft);padding:.3rem 0}
+summary{cursor:pointer;padding:.3rem 0}
+@media(prefers-color-scheme:dark){svg text.on{fill:#e6edf3}svg text.on3,svg text.on4{fill:#1b1f24}}
 @media not all and (prefers-color-scheme:dark){svg text.on4{fill:#fff}}
 .s0{stroke:var(--p0)}.s1{stroke:var(--p1)}.s2{stroke:var(--p2)}.f0{fill:var(--p0)}.f1{fill:var(--p1)}.f2{fill:var(--p2)}
 .axis{stroke:var(--line)}.curve{fill:none;stroke-width:2}
@@ -102,6 +107,21 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f'<div class="wide">{whole}</div>' if lines else ""
 
 
+def long_table(head: Sequence[str], rows: Sequence[Sequence[str]], what: str) -> str:
+    """Return a table without its empty columns, folded where it is long.
+
+    Args:
+        head: Titles of its columns.
+        rows: Texts, not escaped yet.
+        what: What a row is, in the singular: the fold says how many there are.
+    """
+    used = [column for column in range(len(head)) if any(row[column] for row in rows)]
+    inside = table([head[column] for column in used], [[row[column] for column in used] for row in rows])
+    if len(rows) <= LONG_TABLE:
+        return inside
+    return f"<details><summary>{e(plural(len(rows), what))}</summary>{inside}</details>"
+
+
 def _cell(text: str) -> str:
     """Return a cell; one with a long word may break it anywhere, and has room for that."""
     long = max(map(len, text.split()), default=0) > LONG_WORD
@@ -109,8 +129,9 @@ def _cell(text: str) -> str:
 
 
 def command_list(rows: Iterable[tuple[str, str]]) -> str:
-    """Return commands with what they do, not escaped yet."""
-    return "".join(f'<p class="soft">{e(what)}</p><pre>{e(command)}</pre>' for what, command in rows)
+    """Return commands with what they do, not escaped yet; neighbours that do the same together."""
+    groups = [(what, "\n".join(e(row[1]) for row in same)) for what, same in groupby(rows, key=lambda row: row[0])]
+    return "".join(f'<p class="soft">{e(what)}</p><pre>{commands}</pre>' for what, commands in groups)
 
 
 def bullets(rows: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bisect_diverge.report.fold import fold
-from bisect_diverge.report.words import Paint, change, plain, plural, printable
+from bisect_diverge.report.words import Paint, change, duration, moment, place, plain, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,17 +89,24 @@ def plan_text(plan: Plan, paint: Paint = plain) -> str:
 
 
 def _lines(plan: Plan, paint: Paint) -> Iterator[str]:
-    yield paint(f"{plural(len(plan.units), 'unit')} to move", "title")
+    yield f"to explain: the divergence at {moment(plan.first)}, {place(plan.first)}"
+    many = f"{plural(len(plan.units), 'unit')} to move: each can be given B's value here"
+    yield paint(many if plan.units else "nothing that differs can be moved here", "title")
     width = max((len(way) for way in plan.ways), default=0)
     for unit, way in zip(plan.units, plan.ways, strict=True):
         yield printable(f"  {way.ljust(width)}  {change(unit)}")
     if plan.untestable:
         yield paint("not testable here", "title")
         yield from (printable(f"  {row.unit.layer} {row.unit.knob}: {row.reason}") for row in plan.untestable)
+    yield paint("what that takes", "title")
+    yield from (f"  {line}" for line in _price(plan))
+
+
+def _price(plan: Plan) -> Iterator[str]:
     count = f"{plan.least} to {plan.most} trials, typically {plan.typical}"
     yield (
         f"{plural(plan.most, 'trial') if plan.least == plan.most else count}, with the replays that a proof takes; "
-        f"each stops after step {plan.last_step} of {plan.steps}; A took {plan.seconds:.0f} s for all of them"
+        f"each ends after step {plan.last_step}; A made {plural(plan.steps, 'step')} in {duration(plan.seconds)}"
     )
     if plan.unrecorded:
         yield f"and {plan.unrecorded} runs of A and B unrecorded, to see what recording does (--no-observer-check)"
@@ -107,8 +114,8 @@ def _lines(plan: Plan, paint: Paint) -> Iterator[str]:
         yield f"and {plan.clamped} runs of A and B with every clamp on, which the trials are compared with"
     if plan.divisible:
         yield "and a search of the same kind among the parts of a guilty unit that has any"
-    yield f"about {plan.expected_seconds:.0f} s in all, if typical and one after the other"
+    yield f"about {duration(plan.expected_seconds)} in all, if typical and one after the other"
     limits = [plural(plan.most_trials, "run")] if plan.most_trials is not None else []
-    limits += [f"{plan.most_seconds:g} s"] if plan.most_seconds is not None else []
+    limits += [duration(plan.most_seconds)] if plan.most_seconds is not None else []
     if limits:
         yield f"the budget ends it after {' or '.join(limits)}"

@@ -56,6 +56,9 @@ def _details(trial: Trial, with_b: bool, paint: Paint) -> Iterator[str]:
     if trial.consequences:
         yield paint("moved with it", "title")
         yield from (printable(f"  {d.layer} {d.knob}: {_side(d.a)} -> {_side(d.b)}") for d in trial.consequences)
+    if trial.overridden:
+        yield paint("overridden", "title")
+        yield from (printable(f"  {note}") for note in trial.overridden)
     if trial.stopped_at_step is not None:
         reused = ", from the journal of an earlier search" if trial.reused else ""
         yield f"ran to step {trial.stopped_at_step} in {trial.seconds:.1f} s{reused}"

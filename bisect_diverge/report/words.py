@@ -80,6 +80,16 @@ def place(address: Address) -> str:
     return printable(f"{address.slot} of {name}{call}" if name else address.slot)
 
 
+def duration(seconds: float) -> str:
+    """Return a time in words, no finer than it matters: ``45 s``, ``12 min``, ``3 h 20 min``."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"
+
+
 def size(count: int) -> str:
     """Return a number of bytes in binary units: ``3.2 MiB``."""
     if count < 1024:

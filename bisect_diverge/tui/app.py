@@ -95,8 +95,8 @@ def watch(run_a: str, run_b: str, arguments: tuple[str, ...]) -> Searching:
         run_b: Path of the candidate.
         arguments: Options of the search.
     """
-    commands = Commands(run_a, run_b)
-    search = Process((*commands.bisect(), *arguments))
+    commands = Commands(run_a, run_b, searched=arguments)
+    search = Process(commands.bisect())
     app = BisectApp(commands, search)
     try:
         app.run()

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from bisect_diverge.model.address import Address
 from bisect_diverge.model.environment import Difference, Layer
+from bisect_diverge.model.sampling import Sampling
 from bisect_diverge.model.trial import (
     Bisection,
     BisectVerdict,
@@ -182,4 +183,6 @@ def _bisection(row: Mapping[str, Any]) -> Bisection:
         finished=row["finished"],
         observer=Observer(row["observer"]),
         taken_apart=tuple((Unit.from_json(unit), _units(unit["parts"])) for unit in row["taken_apart"]),
+        sampling=None if row.get("sampling") is None else Sampling.from_json(row["sampling"]),
+        remedies=tuple(row.get("remedies", ())),
     )

@@ -18,6 +18,8 @@ class Commands:
     """Path of the candidate."""
     options: tuple[str, ...] = ()
     """Options that change the comparison: ``("--from", "3")``."""
+    searched: tuple[str, ...] = ()
+    """Options of a search, each in one word: ``("--clamp", "--repeat=3")``."""
 
     def diff(self) -> str:
         """Return the command that prints the comparison."""
@@ -28,7 +30,11 @@ class Commands:
         return shlex.join(["bd", "show", self.run_a if in_a else self.run_b, str(address)])
 
     def bisect(self) -> tuple[str, ...]:
-        """Return the command that searches the cause, as words; of the options it has the offset."""
+        """Return the command that searches the cause, as words."""
+        return ("bisect", self.run_a, self.run_b, *self.asked())
+
+    def asked(self) -> tuple[str, ...]:
+        """Return the options of the search, each in one word: its own, and the offset of the comparison."""
         options = self.options
         at = options.index("--offset-b") if "--offset-b" in options else len(options)
-        return ("bisect", self.run_a, self.run_b, *options[at : at + 2])
+        return (*(["=".join(options[at : at + 2])] if at < len(options) else []), *self.searched)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from bisect_diverge.model.address import Address
 from bisect_diverge.model.trial import Bisection, BisectVerdict, Outcome, Role, Trial, Unit, Untested
 from bisect_diverge.report.bisection_text import bisection_text
+from bisect_diverge.report.fold import fold
 from bisect_diverge.tui import words
 from bisect_diverge.tui.bisection import Ended, Event, Finished, Note, Output, Planned, Result, Started, Unrecorded
 
@@ -44,6 +45,8 @@ LEGEND = (
 class Searching:
     """The state of a search; changed by its events only."""
 
+    asked: tuple[str, ...] = ()
+    """Options of ``bd bisect`` that it runs with, each in one word."""
     units: tuple[Unit, ...] = ()
     untestable: tuple[Untested, ...] = ()
     most: int = 0
@@ -147,7 +150,7 @@ class Searching:
     def verdict(self, label_a: str, label_b: str) -> list[str]:
         """Return the verdict so far in lines, the most important first."""
         if self.result is not None:
-            text = bisection_text(self.result, label_a, label_b)
+            text = bisection_text(self.result, label_a, label_b, asked=self.asked)
             return [line for line in text.split("\n") if line.strip()]
         if self.over:
             return [words.plain(line) for line in self.message.split("\n")] if self.message else [self._ended()]
@@ -170,7 +173,7 @@ class Searching:
 
     def report(self, label_a: str, label_b: str) -> str:
         """Return the whole report as text."""
-        return bisection_text(self.bisection(), label_a, label_b) + "\n"
+        return fold(bisection_text(self.bisection(), label_a, label_b, asked=self.asked)) + "\n"
 
 
 def swap_of(swapped: tuple[Unit, ...], whole: tuple[Unit, ...]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.command import bd, surroundings
+from tests.helpers.command import bd, run, surroundings
 
 pytestmark = pytest.mark.slow
 
@@ -64,6 +65,21 @@ def test_the_cause_is_found_and_proved(folder):
     assert [u["knob"] for u in found["inert"]] == ["MKL_ENABLE_INSTRUCTIONS"]
     assert "trial 1 of ~" in done.stderr
     assert leftovers() <= before
+
+
+def test_printed_commands_can_be_pasted(folder):
+    """Each proving trial is repeated by the line that the report prints for it, and has the outcome that it says."""
+    text = bd("bisect", "a", "b", UNWATCHED, "--skip", "seeds", cwd=folder).stdout
+    outcomes = dict(re.findall(r"^  (\d+) .*  (=A|=B|other) ", text, re.MULTILINE))
+    lines = text.partition("to repeat a proving trial\n")[2].replace(" \\\n", "")
+    commands = re.findall(r"^  (\d+)  (bd trial .*)$", lines, re.MULTILINE)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for number, command in commands:
+        done = run("bash", "-c", f"{command} --format json", cwd=folder, PATH=path)
+        assert json.loads(done.stdout)["outcome"] == outcomes[number]
+    assert len(commands) == 2
+    assert "kind: hyperparameter" in text
+    assert "elements: f64[]: 0.1 in A, 0.2 in B" in text
 
 
 def test_a_second_search_runs_the_controls_only(folder):
@@ -145,15 +161,16 @@ def test_runs_that_do_not_differ_are_nothing_to_bisect(folder):
 
 def test_the_plan_runs_nothing(folder):
     """``--plan`` lists the units, how each is swapped, and what it costs: with more repeats more, within a budget."""
-    words = (UNWATCHED, "--repeat", "3", "--max-trials", "5", "--budget", "1m", "--clamp")
+    words = (UNWATCHED, "--repeat", "3", "--max-trials", "5", "--budget", "1m", "--clamp", "--until-step", "7")
     dear = " ".join(bd("bisect", "a", "b", "--plan", *words, cwd=folder).stdout.split())
-    assert "8 to 12 trials, typically 9" in dear
+    assert "8 to 14 trials, typically 9" in dear
     assert "unrecorded" not in dear
     assert "and 2 runs of A and B with every clamp on" in dear
     assert "the budget ends it after 5 runs or 60 s" in dear
+    assert "each ends after step 7" in dear
     done = bd("bisect", "a", "b", "--plan", cwd=folder)
     assert "argument  configuration argv.--lr: (not set) -> 0.2" in done.stdout
-    assert "6 to 10 trials, typically 7, with the replays that a proof takes" in done.stdout
+    assert "6 to 12 trials, typically 7, with the replays that a proof takes" in done.stdout
     assert "and 2 runs of A and B unrecorded" in done.stdout
     assert not done.stderr
 

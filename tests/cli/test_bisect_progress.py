@@ -1,15 +1,21 @@
 """What ``bd bisect`` tells while it runs, to people and to programs."""
 
 import json
+import re
 import signal
 
 import pytest
 
 from bisect_diverge.cli.bisect import _status
 from bisect_diverge.cli.progress import JsonProgress, Progress
+from bisect_diverge.model.address import Address
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.model.trial import Bisection, BisectVerdict, Outcome, Trial, Unit
 from bisect_diverge.trial.workspace import Scratch
+from tests.helpers.command import REPOSITORY
+
+EVENTS = re.compile(r"^\| `(\w+)` \| (.*) \|$", re.MULTILINE)
+"""A row of the table of events."""
 
 
 def test_what_the_user_should_know_at_once(capfd):
@@ -18,6 +24,36 @@ def test_what_the_user_should_know_at_once(capfd):
     assert capfd.readouterr().err == "bd: train.py has changed\n"
     JsonProgress().say("train.py has changed")
     assert json.loads(capfd.readouterr().err) == {"event": "note", "text": "train.py has changed"}
+
+
+def test_the_events_are_those_of_the_page(capfd):
+    """``docs/json.md`` lists each event with its keys."""
+    page = (REPOSITORY / "docs" / "json.md").read_text().partition("# The progress of a search")[2]
+    listed = {event: set(re.findall(r"`(\w+)`(?: \(|:|,|$)", keys)) for event, keys in EVENTS.findall(page)}
+    unit = Unit(layer=Layer.HARDWARE, knob="threads.intra_op", a="2", b="1")
+    trial = Trial(n=1, base="a", swapped=(unit,), outcome=Outcome.A)
+    progress = JsonProgress()
+    progress.planned([unit], [], 4, Address.parse("r0/0/0/forward/model:1#0:output.0"))
+    progress.say("train.py has changed")
+    progress.announce(frozenset({unit}))
+    progress.observing(frozenset())
+    progress._tell("output", line="loss 1")
+    progress.on_trial(trial)
+    progress.result(Bisection(verdict=BisectVerdict.CAUSE))
+    told = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert {event.pop("event"): set(event) for event in told} == listed
+
+
+def test_lines_say_how_much_is_left_and_fit_the_terminal(capfd, monkeypatch):
+    """People see how many trials one cause still takes; the line that is taken away again is one row."""
+    monkeypatch.setenv("COLUMNS", "60")
+    progress = Progress()
+    progress.of = 7
+    progress.on_trial(Trial(n=3, base="a", swapped=(), outcome=Outcome.A, seconds=34))
+    assert capfd.readouterr().err == "bd: trial 3 of ~7 · A · =A · 34.0 s · ~4 left\n"
+    progress._live = True
+    progress.announce(frozenset(Unit(layer=Layer.HARDWARE, knob=f"threads.{n}" * 3, a=None, b="1") for n in range(4)))
+    assert len(capfd.readouterr().err) < 60
 
 
 def test_the_number_of_trials_is_an_estimate_that_grows(capfd):

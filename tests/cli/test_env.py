@@ -154,8 +154,10 @@ def test_a_confounded_comparison_says_what_a_clean_one_would_pin(tmp_path):
     both = record(tmp_path / "both", [*B, *more])
     out = bd_env(a, both)[1]
     assert out.endswith("""\
-2 layers differ (configuration and hardware): what differs in the results cannot be put down to one of them
-  for a clean comparison leave one of these as it is in B, and record B again with all others as in A:
+2 layers differ (configuration and hardware): what differs in the results cannot
+  be put down to one of them
+  for a clean comparison leave one of these as it is in B, and record B again
+    with all others as in A:
   configuration
     # leave out the argument --workers
   hardware
@@ -187,7 +189,8 @@ def test_long_values_are_cut_and_counted(tmp_path):
 
     out = bd_env(run)[1]
 
-    assert "y" * 100 + "... (150 characters; --format json has all)\n" in out
+    assert "y" * 100 + "...(150characters;--formatjsonhasall)Y" in "".join(out.split())
+    assert max(map(len, out.splitlines())) <= 80
     assert "Y  1\\n2" in out
 
 

@@ -12,6 +12,7 @@ import pytest
 from bisect_diverge.bisector.search import bisect
 from bisect_diverge.bisector.supposed import Effect, World
 from bisect_diverge.model.address import Address, Phase
+from bisect_diverge.model.divergence import Side
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.model.trial import (
     Bisection,
@@ -28,6 +29,7 @@ from bisect_diverge.report.bisection_commands import fix_command, trial_command
 from bisect_diverge.report.bisection_json import bisection_json
 from bisect_diverge.report.bisection_text import bisection_text, trial_line
 from bisect_diverge.report.fold import fold
+from tests.report.test_divergence import DIVERGED
 
 GOLDENS = Path(__file__).parent.parent / "golden" / "bisection"
 
@@ -153,6 +155,25 @@ def test_json() -> None:
     assert {"n", "swapped", "outcome", "seconds", "stopped_at_step"} <= set(document["trials"][0])
     assert document["first"] == {"address": str(FIRST)}
     assert {"innocent", "inert", "untestable"} <= set(document)
+
+
+def test_the_kind_of_the_divergence() -> None:
+    """What kind it is and how large: rounding of another order of summation, or another value."""
+    found = CASES["one_cause"]()
+    text = bisection_text(replace(found, divergence=DIVERGED), "a", "b")
+    assert "\n  kind: computation, reduction-order: as small as rounding: another order of summation" in text
+    assert "\n  elements: f32[4,64]: 2 of 256 elements differ, first [2, 17], at most 3 ULP" in text
+    document = json.loads(bisection_json(replace(found, divergence=DIVERGED)))
+    assert document["first"]["kind"] == "computation"
+    assert document["first"]["tensor"]["max_ulp"] == 3
+    one_sided = replace(DIVERGED, first=replace(DIVERGED.first, side=Side.B), tensor=None)
+    assert "elements" not in bisection_text(replace(found, divergence=one_sided), "a", "b")
+
+
+def test_what_goes_on_forgets_nothing() -> None:
+    """The same command with ``--fresh`` would begin anew."""
+    text = bisection_text(CASES["out_of_budget"](), "a", "b", asked=("--max-trials=6", "--fresh"))
+    assert "next: the same command again, without --fresh; trials that were made are not made twice" in text
 
 
 def test_fix_commands() -> None:

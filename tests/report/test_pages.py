@@ -1,6 +1,8 @@
 """Markdown and HTML of a comparison and of a bisection: complete, self-contained, and inert whatever a run holds."""
 
 import re
+import shlex
+import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -22,15 +24,17 @@ from bisect_diverge.model.findings import (
     UlpBucket,
     Unpaired,
 )
-from bisect_diverge.model.trial import Bisection, Unit
+from bisect_diverge.model.trial import Bisection, BisectVerdict, Unit
 from bisect_diverge.report.bisection_html import bisection_html
 from bisect_diverge.report.bisection_markdown import bisection_markdown
-from bisect_diverge.report.bisection_text import bisection_text
+from bisect_diverge.report.bisection_text import bisection_text, proofs, trial_rows, verdict_sentence
 from bisect_diverge.report.divergence_html import divergence_html
 from bisect_diverge.report.divergence_markdown import divergence_markdown
 from bisect_diverge.report.divergence_text import divergence_text
 from bisect_diverge.report.fold import WIDTH, fold
+from bisect_diverge.report.search_chart import search_chart
 from tests.helpers.golden import check_golden
+from tests.report.test_bisection import CASES
 from tests.report.test_divergence import ADDRESS, DIVERGED, RESULTS
 
 EVIL = "<script>alert(1)</script><img src=x onerror=y>`|*_[a](http://b.c)@me \x1b[31m\u202e&amp;"
@@ -262,6 +266,74 @@ def test_pages_of_a_bisection(request: pytest.FixtureRequest):
     assert "pip install numpy==2.3.5" in markdown
 
 
+@pytest.mark.parametrize("name", list(CASES))
+def test_the_page_of_each_verdict(name: str):
+    """Verdict, proof, commands, chart and every trial are there; where nothing is proved the notes come first."""
+    found = CASES[name]()
+    html = bisection_html(replace(found, divergence=WHOLE if found.first else None), "runs/a", "runs/b")
+    page = Page.of(html)
+    assert_inert(html)
+    assert verdict_sentence(found) in page.text
+    assert page.tags.count("h1") == 1
+    assert [value for name, value in page.attributes if name == "role"] == ["img"] * (2 * bool(found.trials))
+    assert "caption" not in page.tags
+    for proof in proofs(found):
+        assert all(line in page.text for line in proof.lines)
+    for row in trial_rows(found):
+        assert row[1] in page.text
+    if found.notes and found.trials:
+        before = page.text.index(found.notes[0]) < page.text.index("this search again")
+        assert before == (found.verdict is not BisectVerdict.CAUSE)
+
+
+def test_the_chart_of_a_search():
+    """What was never told apart shares a line; what has a part is marked; every outcome has its sign."""
+    found = CASES["two_causes"]()
+    chart = Page.of(search_chart(found)).text
+    assert "* argv.--lr" in chart
+    assert "* PYTHONHASHSEED" in chart
+    assert "source commit: 1f3c9e -> 77aa01" in chart
+    assert chart.count("=A") >= 2
+    assert "≠" in chart
+    assert "left out" not in chart
+    assert search_chart(replace(found, trials=())) == ""
+    many = [replace(UNIT, knob=f"package-{n:03}") for n in range(300)]
+    trials = tuple(replace(t, swapped=tuple(many[: 3 * t.n])) for t in found.trials)
+    chart = search_chart(replace(found, trials=trials, causes=()))
+    assert "package-000 +2" in chart
+    assert len(chart) < 100_000
+
+
+def test_long_tables_are_folded_and_the_innocent_apart():
+    """A page with hundreds of packages begins with what matters."""
+    many = tuple(replace(UNIT, knob=f"package-{n:03}") for n in range(300))
+    found = bisect((UNIT,), World(units=(UNIT,), effects=(Effect((frozenset({UNIT}),)),)), first=ADDRESS)
+    html = bisection_html(replace(found, innocent=many), "a", "b")
+    assert "<summary>300 innocent settings</summary>" in html
+    assert html.index("<td>cause</td>") < html.index("<summary>300")
+    assert "<summary>" not in bisection_html(found, "a", "b")
+    markdown = bisection_markdown(replace(found, innocent=many), "a", "b")
+    assert "... 251 more" in markdown
+
+
+def test_commands_carry_the_options_of_the_search():
+    """The search has all, a trial by hand those that say what a trial is; quoted for a shell."""
+    asked = ("--only=kernels", "--offset-b=3", "--image-cmd=apptainer exec {image}")
+    found = CASES["redundant"]()
+    for text in (
+        bisection_markdown(found, "runs/a b", "b", asked),
+        Page.of(bisection_html(found, "runs/a b", "b", asked)).text,
+    ):
+        assert "bd bisect 'runs/a b' b --only=kernels --offset-b=3 '--image-cmd=apptainer exec {image}'" in text
+        tail = "--b b --offset-b=3 '--image-cmd=apptainer exec {image}'"
+        assert f"bd trial 'runs/a b' --set hardware.OMP_NUM_THREADS=@B {tail}" in text
+        assert "to make B like A, all of these" in text
+        assert "unset OMP_NUM_THREADS" in text
+    assert tail in bisection_text(found, "runs/a b", "b", asked=asked)
+    clamped = bisection_text(CASES["clamped"](), "a", "b", asked=("--clamp", "--repeat=2"))
+    assert "  bd bisect a b --clamp --repeat=2 --fresh" in clamped
+
+
 @pytest.mark.parametrize("steps", [0, 1, 2, 400])
 def test_charts_of_any_length(steps: int):
     """No steps, one step and very many make a page."""
@@ -299,6 +371,24 @@ def test_a_folded_command_can_be_pasted():
     assert all(len(line) <= WIDTH for line in folded.splitlines()[:-1])
 
 
+def test_a_folded_command_means_the_same_to_a_shell():
+    """No line breaks within quotes, where a backslash would be part of the word."""
+    words = ["bd", "trial", "my runs/a", *(f"configuration.file:it's my {n}.json:a b=@B" for n in range(9)), '"', "$x"]
+    folded = fold(f"  {shlex.join(words)}")
+    assert "\n" in folded
+    script = f"bd() {{ printf '%s\\n' bd \"$@\"; }}\n{folded}"
+    done = subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == words
+
+
+def test_words_that_are_copied_can_stay_whole():
+    """An address is never cut where a text is there to copy it from."""
+    address = f"r0/0/0/forward/{'model:' + 'layers.7.' * 12}#0:output.0"
+    folded = fold(f"  {address} f32[2]", whole_words=True)
+    assert folded.split() == [address, "f32[2]"]
+    assert len(folded.splitlines()) == 2
+
+
 def test_looks_take_no_columns():
     """A painted line is folded where the plain one is."""
     painted = "\x1b[31m" + "a" * 79 + "\x1b[0m"
@@ -310,4 +400,5 @@ def test_a_bisection_fits_the_columns_too():
     """Its lines are folded as those of a comparison; commands can be pasted."""
     text = fold(bisection_text(bisection(), "runs/" + "a" * 60, "runs/b"))
 
-    assert all(len(line) <= WIDTH for line in text.splitlines() if "aaaaa" not in line)
+    assert all(len(line) <= WIDTH for line in text.splitlines() if "aaaaa" not in line and "'" not in line)
+    assert text.replace("\n", "").isprintable()

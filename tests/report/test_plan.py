@@ -1,6 +1,7 @@
 """What a search would do, as text."""
 
 import json
+from dataclasses import replace
 
 from bisect_diverge.model.address import Address
 from bisect_diverge.model.environment import Layer
@@ -33,3 +34,13 @@ def test_the_time_is_told():
 def test_it_fits_80_columns():
     """Like every report."""
     assert max(map(len, plan_text(PLAN).splitlines())) <= 80
+
+
+def test_what_it_is_about_comes_first():
+    """The divergence, what can be moved and how, what cannot and why, and what that takes."""
+    lines = plan_text(PLAN).splitlines()
+    assert lines[0] == "to explain: the divergence at step 3, micro-batch 0, forward, output.0 of"
+    assert "1 unit to move: each can be given B's value here" in lines
+    assert "what that takes" in lines
+    nothing = replace(PLAN, units=(), ways=())
+    assert "nothing that differs can be moved here" in plan_text(nothing).splitlines()

@@ -3,7 +3,7 @@
 import pytest
 
 from bisect_diverge.model.address import Address
-from bisect_diverge.report.words import moment, place, plural, printable, size
+from bisect_diverge.report.words import duration, moment, place, plural, printable, size
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,15 @@ from bisect_diverge.report.words import moment, place, plural, printable, size
 def test_sizes(count: int, text: str):
     """Sizes are in binary units."""
     assert size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (5400, "90 min"), (7200, "2 h"), (12000, "3 h 20 min")],
+)
+def test_times(seconds: float, text: str):
+    """Times are no finer than it matters."""
+    assert duration(seconds) == text
 
 
 def test_plurals():

@@ -59,7 +59,7 @@ class BisectScreen(Reporting):
     def __init__(self, commands: Commands, search: Search, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self.commands, self.search = commands, search
-        self.searching = Searching()
+        self.searching = Searching(asked=commands.asked())
         self.units = Table("units", "settings that differ", self.HEADS[0], (13, 30, 14, 14))
         self.trials = Table("trials", "trials", self.HEADS[1], (3, 40, 8))
         self.prompt = Prompt()

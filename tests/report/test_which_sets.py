@@ -1,0 +1,64 @@
+"""The verdict names both ends of a cause: what was swapped, and what that set."""
+
+import pytest
+
+from bisect_diverge.model.environment import Difference, Layer
+from bisect_diverge.model.trial import Bisection, BisectVerdict, Cause, Role, Unit
+from bisect_diverge.report.bisection_text import bisection_text
+
+
+def moved(layer, knob, a, b):
+    """Return a resolved value that moved."""
+    return Difference(layer=Layer(layer), knob=knob, a=a, b=b)
+
+
+THREADS = [
+    moved("hardware", "mkl.dynamic", "True", "False"),
+    moved("hardware", "openmp.torch.threads", "2", "1"),
+    moved("hardware", "threads.intra_op", "2", "1"),
+    moved("hardware", "threads.mkl", "2", "1"),
+]
+
+
+@pytest.mark.parametrize(
+    ("knob", "consequences", "expected"),
+    [
+        ("argv.--threads", THREADS, "hardware threads.intra_op: 2 -> 1"),
+        (
+            "argv.--workers",
+            [
+                moved("hardware", "loader.train.num_workers", "0", "2"),
+                moved("hardware", "loader.train.in_order", None, "True"),
+            ],
+            "hardware loader.train.num_workers: 0 -> 2",
+        ),
+        (
+            "launcher.--nproc-per-node",
+            [
+                moved("hardware", "LOCAL_WORLD_SIZE", "1", "2"),
+                moved("hardware", "OMP_NUM_THREADS", None, "1"),
+                moved("hardware", "WORLD_SIZE", "1", "2"),
+                moved("hardware", "world.size", "1", "2"),
+            ],
+            "hardware WORLD_SIZE: 1 -> 2",
+        ),
+        ("argv.--lr", [], ""),
+    ],
+)
+def test_both_ends_are_named(knob, consequences, expected):
+    """Of values that move along with one another the first; all of them stand below the proof."""
+    unit = Unit(layer=Layer.CONFIGURATION, knob=knob, a="0", b="1")
+    cause = Cause(
+        units=(unit,),
+        role=Role.CAUSE,
+        sufficient=True,
+        necessary=True,
+        same_divergence=True,
+        consequences=tuple(consequences),
+    )
+    text = " ".join(bisection_text(Bisection(verdict=BisectVerdict.CAUSE, causes=(cause,)), "a", "b").split())
+    assert text.startswith(f"cause: configuration {knob}: 0 -> 1")
+    assert text.count("moved with it: ") == len(consequences)
+    _, _, sets = text.partition(", which sets ")
+    assert sets.startswith(expected)
+    assert bool(sets) == bool(expected)
