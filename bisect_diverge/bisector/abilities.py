@@ -40,6 +40,15 @@ class CompletingOracle(Protocol):
 
 
 @runtime_checkable
+class DoubtingOracle(Protocol):
+    """An oracle that knows of which units the parts may not be all."""
+
+    def doubt(self, unit: Unit) -> str:
+        """Return what else has part if all parts of a unit do not make what the unit makes; empty: they do make it."""
+        ...
+
+
+@runtime_checkable
 class ObservingOracle(Protocol):
     """An oracle that can run a configuration without recording it."""
 

@@ -49,11 +49,7 @@ class Flaky(Noisy):
     """A trial that the answer rests on has other bits when it is made once more."""
 
     def __init__(self, first: Trial, again: Trial) -> None:
-        names = ", ".join(sorted(map(str, first.swapped)))
-        super().__init__(
-            f"A with {names} swapped does not repeat itself: {first.outcome} (trial {first.n}), then {again.outcome} "
-            f"(trial {again.n})"
-        )
+        super().__init__(f"{first.outcome} (trial {first.n}), then {again.outcome} (trial {again.n})")
         self.swapped = frozenset(first.swapped)
         self.values = value_of(first), value_of(again)
         """What it was, and what it was then."""
@@ -93,6 +89,8 @@ class Bench:
         self._observed = 0
         self._decide: Callable[[frozenset[Unit]], tuple[Trial, Value]] | None = None
         self._sure: set[frozenset[Unit]] = set()
+        self._doubted: set[frozenset[Unit]] = set()
+        self._judged_alike_from = 0
 
     @property
     def oracle(self) -> Oracle:
@@ -102,6 +100,7 @@ class Bench:
     def judge_by(self, oracle: Oracle) -> None:
         """Ask another oracle from now on, and forget what the former one said."""
         self._oracle = oracle
+        self._judged_alike_from = len(self.trials)
         self._forget()
 
     def decide_by(self, decide: Callable[[frozenset[Unit]], tuple[Trial, Value]]) -> None:
@@ -117,6 +116,8 @@ class Bench:
         self._known.clear()
         self._values.clear()
         self._others.clear()
+        self._sure.clear()
+        self._doubted.clear()
 
     def value(self, swapped: Iterable[Unit]) -> Value:
         """Return the value of a configuration; runs it if it was not run before.
@@ -158,14 +159,31 @@ class Bench:
         """Return the trial of a configuration if there was one."""
         return self._known.get(self._key(swapped))
 
+    def apart(self, swapped: Iterable[Unit]) -> tuple[Trial, Trial] | None:
+        """Return two trials of a configuration, with the same clamps, that have other bits; None if there are none.
+
+        Those without a signature are not compared, nor those that another oracle has judged before.
+        """
+        key = self._key(swapped)
+        first: dict[tuple[str, ...], Trial] = {}
+        for trial in self.trials[self._judged_alike_from :]:
+            told = trial.outcome in {Outcome.A, Outcome.B} or (trial.outcome is Outcome.OTHER and trial.signature)
+            if not told or frozenset(trial.swapped) != key:
+                continue
+            before = first.setdefault(trial.clamps, trial)
+            if value_of(before) != value_of(trial):
+                return before, trial
+        return None
+
     def repeat(self, swapped: Iterable[Unit], number: int) -> Trial:
         """Return a further, independent repeat of a configuration."""
         return self._made(self._key(swapped), number)
 
     def sure(self, swapped: Iterable[Unit]) -> Value:
-        """Return the value of a configuration whose being different the answer rests on: it is run twice.
+        """Return the value of a configuration whose being different, or failing, the answer rests on: it is run twice.
 
-        Noise gives other bits, hardly ever A's or B's: what is equal needs no second look.
+        Noise gives other bits, hardly ever A's or B's: what is equal needs no second look. What failed may have lacked
+        memory, or a port. What is flaky was repeated when it was judged.
 
         Raises:
             Flaky: if the second run has another value.
@@ -173,13 +191,31 @@ class Bench:
         """
         key = self._key(swapped)
         value = self.value(key)
-        if value is not None and key not in self._sure and self._decide is None:
+        if key not in self._sure and self._decide is None and self._known[key].outcome is not Outcome.FLAKY:
             again = self._made(key, AGAIN)
             self._sure.add(key)
             if value_of(again) != value:
                 self._values[key] = None
+                self._doubted.add(key)
                 raise Flaky(self._known[key], again)
         return value
+
+    def is_doubted(self, swapped: Iterable[Unit]) -> bool:
+        """Whether a configuration had another value when it was run again."""
+        return self._key(swapped) in self._doubted
+
+    def retried(self, swapped: Iterable[Unit]) -> Trial:
+        """Return the trial of a configuration; one that does not run is run once more, and the second one counts.
+
+        Raises:
+            Stopped: if it would have to be run and may not.
+        """
+        key = self._key(swapped)
+        if self.trial(key).outcome is Outcome.SKIP and key not in self._sure:
+            self._sure.add(key)
+            self._known[key] = self._made(key, AGAIN)
+            self._values.pop(key, None)
+        return self._known[key]
 
     def observe(self, oracle: ObservingOracle, swapped: Iterable[Unit]) -> Observation:
         """Return what a configuration does unrecorded; it counts against the budget, and is no trial.

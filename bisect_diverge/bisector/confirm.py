@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bisect_diverge.bisector.bench import A, B, Flaky, value_of
+from bisect_diverge.bisector.bench import A, B, Flaky, Noisy, value_of
 from bisect_diverge.bisector.chain import without
 from bisect_diverge.bisector.noise import SAMPLE, advise, bound_of, horizon_of, what_follows
 from bisect_diverge.model.trial import BisectVerdict, Outcome
@@ -46,41 +46,69 @@ def _least_of_b(state: State) -> int:
 def _need_one_another(state: State) -> None:
     """Make sure of sets of several units: that none of its units can be left out, and that one makes B.
 
+    What did not run without a unit is tried again, too: a failure that passes would make a bystander part of the cause.
     Where a repeat says that a unit can be left out, both answers are candidates. That B without it is A says already
     that a set makes B.
     """
     for chosen in [chosen for chosen in state.found if len(chosen) > 1]:
         smaller = [without(chosen, (unit,)) for unit in chosen]
         for some in smaller if state.bench.known(state.rest(*chosen)) == A else [chosen, *smaller]:
-            if state.bench.known(some) is None:
+            if state.bench.found(some) is None:
                 continue
             try:
                 state.bench.sure(some)
             except Flaky as flake:
-                state.verdict, state.complete, state.doubtful = BisectVerdict.INCONCLUSIVE, False, True
-                state.remedies.append(SAMPLE)
-                state.found += [some] if some != chosen and flake.values[1] == state.target else []
-                state.notes += [str(flake), *candidates(state, flake, () if some == chosen else chosen)]
+                state.verdict = BisectVerdict.INCONCLUSIVE
+                doubt(state, flake)
                 return
 
 
-def candidates(state: State, noise: Exception, chosen: tuple[Unit, ...] = ()) -> Iterator[str]:
-    """Yield the answers that a trial which did not repeat itself leaves open; none of them is chosen.
-
-    Args:
-        state: The search.
-        noise: What the trial did.
-        chosen: A set of which that trial had all units but one; empty: the set was not known yet.
-    """
+def doubt(state: State, noise: Noisy) -> None:
+    """Note a trial that did not repeat itself, and the answers that it leaves open; none of them is chosen."""
+    state.doubtful, state.complete = True, False
+    state.remedies.append(SAMPLE)
     if not isinstance(noise, Flaky):
+        state.why = str(noise)
+        state.notes.append(state.why)
         return
+    state.why = f"{_named(state, noise)} does not repeat itself: {noise}"
+    state.notes.append(state.why)
     names = ", ".join(sorted(map(str, noise.swapped)))
+    chosen = next((some for some in state.found if _is_all_but_one(noise, some)), ())
     if chosen:
-        yield f"either {' together with '.join(map(str, chosen))} makes B, or {names} without the rest of it"
+        state.found += [_in_order(state, noise)] if noise.values[1] == state.target else []
+        state.notes.append(f"either {_joined(chosen)} makes B, or {names} without the rest of it")
+    elif (back := _put_back(state, noise)) and len(back) < len(noise.swapped):
+        state.notes.append(f"whether anything else does the same as {_joined(back)} cannot be told")
     elif state.target in noise.values:
-        yield f"either {names} without anything else makes B, or it takes a partner to do so"
+        state.notes.append(f"either {names} without anything else makes B, or it takes a partner to do so")
     else:
-        yield f"whether {names} has part in B cannot be told"
+        state.notes.append(f"whether {names} has part in B cannot be told")
+
+
+def _named(state: State, flake: Flaky) -> str:
+    """Return a configuration in words, from A or from B, whichever is nearer."""
+    back = _put_back(state, flake)
+    if back and len(back) < len(flake.swapped):
+        return f"B with {', '.join(map(str, back))} put back"
+    return f"A with {', '.join(sorted(map(str, flake.swapped)))} swapped"
+
+
+def _put_back(state: State, flake: Flaky) -> tuple[Unit, ...]:
+    """Return what a configuration has at A's value; nothing where it has units that were taken apart since."""
+    return state.rest(*flake.swapped) if flake.swapped <= set(state.units) else ()
+
+
+def _is_all_but_one(flake: Flaky, chosen: tuple[Unit, ...]) -> bool:
+    return flake.swapped < set(chosen) and len(flake.swapped) == len(chosen) - 1
+
+
+def _in_order(state: State, flake: Flaky) -> tuple[Unit, ...]:
+    return tuple(unit for unit in state.units if unit in flake.swapped)
+
+
+def _joined(units: tuple[Unit, ...]) -> str:
+    return " together with ".join(map(str, units))
 
 
 def _replayed(state: State, name: str, swapped: tuple[Unit, ...], trials: list[Trial], least: int) -> None:
@@ -89,9 +117,8 @@ def _replayed(state: State, name: str, swapped: tuple[Unit, ...], trials: list[T
         if trial.outcome is Outcome.SKIP:
             state.verdict = BisectVerdict.INCONCLUSIVE
             state.complete = False
-            state.notes.append(
-                f"the repeat of {name} does not run (trial {trial.n}): {trial.reason or 'no reason known'}"
-            )
+            state.why = f"the repeat of {name} does not run (trial {trial.n}): {trial.reason or 'no reason known'}"
+            state.notes.append(state.why)
             return
         trials.append(trial)
         if trial.outcome is Outcome.FLAKY or value_of(trial) != value_of(trials[0]):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bisect_diverge.bisector.abilities import CompletingOracle
-from bisect_diverge.bisector.bench import A, B, value_of
+from bisect_diverge.bisector.bench import A, B, Stopped, value_of
 from bisect_diverge.bisector.chain import Chain
 from bisect_diverge.bisector.memory import look_for_unwritten
-from bisect_diverge.bisector.noise import about_noise, keep_replays
+from bisect_diverge.bisector.noise import NOT_HELD, NOT_RECORDED, about_noise, keep_replays
 from bisect_diverge.bisector.plan import ordered
 from bisect_diverge.model.trial import BisectVerdict, Cause, Outcome, Role, Untested
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from bisect_diverge.model.trial import Unit
 
 REPEATS_OF_MOVED = 3
-"""A is replayed so often before its record is said not to hold any more: two coins agree too often."""
+"""A is replayed so often before its record is said not to hold any more, or what differs not to be recorded.
+
+Two coins agree too often.
+"""
 UNRUNNABLE = 3
 """So many units are given up, one after another, when B does not run with them."""
 
@@ -60,7 +63,7 @@ def _repeats_itself(state: State, swapped: tuple[Unit, ...], record: str, repeat
             state,
             BisectVerdict.INCONCLUSIVE,
             f"A replayed {len(trials)} times: its repeats agree with one another and not with the record ({what}): "
-            "something that was not recorded has moved since",
+            f"{NOT_HELD}",
         )
         look_for_unwritten(state, swapped, value_of(trials[0]))
     else:
@@ -82,7 +85,10 @@ def _control_of_b(state: State, repeats: int) -> None:
         state.first = state.bench.trial(state.units).first_against_a
     if reached:
         if state.untestable:
-            state.notes.append(f"B was reached without what {_out_of_reach(state)}: that has no part")
+            state.notes.append(
+                f"B was reached without what {_out_of_reach(state)}: it is not needed for B; whether it would do the "
+                "same as what was found is not tested"
+            )
         return
     if state.target == A:
         _nothing_to_move(state)
@@ -122,8 +128,9 @@ def _nothing_to_move(state: State) -> None:
     """Settle it where all that can be swapped leaves A as it is."""
     if not state.untestable:
         why = "B's environment, as far as it was recorded, gives A" if state.units else "no unit differs"
-        _give_up(state, BisectVerdict.INCONCLUSIVE, f"{why}: what differs was not recorded")
-        look_for_unwritten(state, (), A)
+        _give_up(state, BisectVerdict.INCONCLUSIVE, f"{why}: {NOT_RECORDED}")
+        if _is_a_again(state):
+            look_for_unwritten(state, (), A)
         return
     left_out = state.left_out()
     if left_out:
@@ -148,8 +155,26 @@ def _nothing_to_move(state: State) -> None:
     _give_up(state, BisectVerdict.BY_ELIMINATION, f"{text}: what cannot be swapped here remains")
 
 
+def _is_a_again(state: State) -> bool:
+    """Replay A as often as such a verdict takes; False if a replay is not A. A spent budget only ends that.
+
+    All units at B's values are A too, so that those trials count.
+    """
+    try:
+        while len(state.bench.trials) < REPEATS_OF_MOVED:
+            trial = state.bench.repeat((), len(state.replays_of_a))
+            state.replays_of_a.append(trial)
+            if value_of(trial) != A:
+                return False
+    except Stopped:
+        return True
+    return True
+
+
 def _runs_with_b(state: State) -> bool:
-    """Give up units with which B does not run: they cannot be tested here. False if that does not help."""
+    """Give up units with which B does not run twice: they cannot be tested here. False if that does not help."""
+    if state.units:
+        state.bench.retried(state.units)
     for _ in range(UNRUNNABLE):
         if not state.units or state.bench.trial(state.units).outcome is not Outcome.SKIP:
             return True
@@ -175,4 +200,5 @@ def _unrunnable(state: State) -> tuple[Unit, str]:
 
 def _give_up(state: State, verdict: BisectVerdict, note: str) -> None:
     state.verdict = verdict
+    state.why = note
     state.notes.append(note)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bisect_diverge.bisector.abilities import DoubtingOracle
 from bisect_diverge.bisector.chain import without
 from bisect_diverge.bisector.partners import sufficient_set
 from bisect_diverge.bisector.roles import prove
 from bisect_diverge.bisector.rounds import explain
 from bisect_diverge.bisector.steps import about_steps, are_steps, guilty_steps, merged
 from bisect_diverge.errors import BisectDivergeError
+from bisect_diverge.model.trial import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 def drill_down(state: State, drill: Callable[[Unit], Sequence[Unit]]) -> None:
     """Replace every guilty unit by those of its parts that make the same, as deep as there are parts.
 
-    All parts together are the unit, so that nothing is run twice. The parts are searched with the unit's partners
-    swapped, by the routine that found the unit.
+    All parts together are the unit, so that nothing is run twice; where that is in doubt a trial tells first. The parts
+    are searched with the unit's partners swapped, by the routine that found the unit.
 
     Raises:
         Stopped: if the budget is spent.
@@ -33,9 +35,15 @@ def drill_down(state: State, drill: Callable[[Unit], Sequence[Unit]]) -> None:
         while todo:
             unit = todo.pop()
             parts = _parts(state, drill, unit)
-            if len(parts) > 1 and unit in state.units:
-                todo += _taken_apart(state, index, unit, parts)
-                taken_apart = True
+            doubt = _doubt(state, unit)
+            if unit not in state.units or len(parts) < (1 if doubt else 2):
+                continue
+            if not doubt:
+                state.bench.finer[unit] = frozenset(parts)
+            elif not _make_the_same(state, state.found[index], unit, parts, doubt):
+                continue
+            todo += _taken_apart(state, index, unit, parts)
+            taken_apart = True
     if taken_apart:
         explain(state)  # another part may do the same as the one that was found
 
@@ -48,12 +56,32 @@ def _parts(state: State, drill: Callable[[Unit], Sequence[Unit]], unit: Unit) ->
         return ()
 
 
+def _doubt(state: State, unit: Unit) -> str:
+    oracle = state.bench.oracle
+    return oracle.doubt(unit) if isinstance(oracle, DoubtingOracle) else ""
+
+
+def _make_the_same(state: State, group: tuple[Unit, ...], unit: Unit, parts: tuple[Unit, ...], doubt: str) -> bool:
+    """Whether all parts make in the place of a unit what it makes; a note says why it is not taken apart if not."""
+    instead = (*without(group, (unit,)), *parts)
+    if state.bench.value(instead) == state.bench.value(group):
+        return True
+    trial = state.bench.trial(instead)
+    if trial.outcome is Outcome.SKIP:
+        why = f"with all of its parts in its place it does not run: {trial.reason}"
+    elif set(parts) <= set(trial.inert):
+        why = "its parts were not seen to be read"
+    else:
+        why = f"all of its parts do not make in its place what it makes, so that {doubt}"
+    state.notes.append(f"{unit} was not taken apart (trial {trial.n}): {why}")
+    return False
+
+
 def _taken_apart(state: State, index: int, unit: Unit, parts: tuple[Unit, ...]) -> tuple[Unit, ...]:
     """Put the guilty parts of a unit in its place; return those that may be taken apart further."""
     group = state.found[index]
     partners = frozenset(without(group, (unit,)))
     target = str(state.bench.value(group))
-    state.bench.finer[unit] = frozenset(parts)
     if are_steps(unit, parts):
         state.bench.steps[unit] = parts
         groups = guilty_steps(state.bench, parts, target, partners)
@@ -71,6 +99,7 @@ def _taken_apart(state: State, index: int, unit: Unit, parts: tuple[Unit, ...]) 
         chosen, passed = sufficient_set(state.bench, parts, target, partners)
         state.aside += passed
         kept, further = parts, chosen
+    state.complete = False  # another part may do the same
     state.units = tuple(each for old in state.units for each in (kept if old == unit else (old,)))
     for position, other in enumerate(state.found):
         if unit in other:

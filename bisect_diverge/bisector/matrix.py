@@ -21,6 +21,7 @@ def fill(state: State) -> None:
     time is not seen: that takes the chain.
 
     Raises:
+        Flaky: if a trial that the answer rests on does not repeat itself.
         Stopped: if the budget is spent.
     """
     units, bench = state.units, state.bench
@@ -37,11 +38,27 @@ def fill(state: State) -> None:
     state.covered += [(unit,) for unit in units if unit not in blamed and alone[unit] not in {A, None}]
     state.aside += [u for u in units if u not in state.blamed() and put_back[u] not in {state.target, None}]
     state.explained.update(state.blamed())
-    state.complete = bool(state.found) and bench.value(state.rest(*state.explained)) == A
+    state.complete = _is_whole(state)
+
+
+def _is_whole(state: State) -> bool:
+    """Whether nothing else has part: A is left without all that was blamed, and B is not left without the causes."""
+    if not state.found or state.bench.value(state.rest(*state.explained)) != A:
+        return False
+    causes = {unit for group in state.found for unit in group}
+    needed = [state.rest(unit) for group in state.found if len(group) > 1 for unit in group]
+    for rest in (state.rest(*causes), *needed):
+        if state.bench.value(rest) not in {A, state.target}:
+            state.bench.sure(rest)  # noise here would make a stand-in innocent
+    if state.bench.value(state.rest(*causes)) != state.target:
+        return True
+    state.notes.append("some units together do the same, which the matrix does not tell apart; use the chain")
+    return False
 
 
 def _together(state: State, needed: tuple[Unit, ...]) -> None:
     if needed and state.bench.value(needed) == state.target:
         state.found.append(minimal(state.bench, needed, str(state.target)))
     else:
-        state.notes.append("no set can be read from the matrix: some unit has a double; use the chain (--mode chain)")
+        state.why = "no set can be read from the matrix: some unit has a double; use the chain (--mode chain)"
+        state.notes.append(state.why)

@@ -26,6 +26,9 @@ HOW = {
     SAMPLE: "--confidence 95 searches by repeats: it tells a likely cause with that confidence, and proves none",
 }
 """Options of the command, and what they do."""
+NOT_RECORDED = "what differs was not recorded"
+NOT_HELD = "something that was not recorded has moved since"
+"""What is supposed of a run that repeats itself; of one that does not, they mean nothing."""
 REPEATS = 2
 """Trials with a clamp; so many that agree say little, and that is said."""
 MORE_REPEATS = 4
@@ -65,6 +68,30 @@ def about_noise(state: State, swapped: tuple[Unit, ...], record: str, trials: li
     state.notes.append(f"{name} does not repeat itself: {what_follows(state)}{horizon_of(differing)}")
     advise(state, swapped, trials)
     return False
+
+
+def heed_repeats(state: State) -> None:
+    """Blame nothing if two trials of A, or two of B, have other bits, whatever they were made for.
+
+    A run whose repeats agree by luck may show its noise only where something else is tried, memory that is filled.
+    """
+    if state.verdict is BisectVerdict.NOT_REPEATABLE:
+        return
+    for name, swapped in (("A", ()), ("B", state.all_of_b or state.units)):
+        pair = state.bench.apart(swapped)
+        if pair is None:
+            continue
+        state.verdict = BisectVerdict.NOT_REPEATABLE
+        state.complete = False
+        state.notes = [note for note in state.notes if not note.endswith((NOT_RECORDED, NOT_HELD))]
+        first = [trial.first_against_a if name == "A" else trial.first_against_b for trial in pair]
+        clamps = f", with {', '.join(pair[0].clamps)} in both" if pair[0].clamps else ""
+        state.notes.append(
+            f"{name} does not repeat itself (trials {pair[0].n} and {pair[1].n}{clamps}): {what_follows(state)}"
+            f"{horizon_of([address for address in first if address is not None])}"
+        )
+        advise(state, swapped, [*(state.replays_of_b if swapped else state.replays_of_a), *pair])
+        return
 
 
 def what_follows(state: State) -> str:

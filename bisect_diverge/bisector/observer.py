@@ -47,6 +47,7 @@ def check_recording(state: State) -> None:
     state.notes.append(_sentence(state.observer, a, b))
     if state.observer in {Observer.CREATES, Observer.HIDES}:
         state.verdict = BisectVerdict.INCONCLUSIVE
+        state.why = state.notes[-1]
     elif a.recorded == b.recorded:
         state.notes.append(f"A and B do not differ in {a.where}: not tested whether recording makes their difference")
 

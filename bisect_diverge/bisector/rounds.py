@@ -24,6 +24,7 @@ def explain(state: State) -> None:
         Stopped: if the budget is spent.
     """
     met: dict[Unit, None] = {}
+    state.complete = False  # until this round of it has come to its end
     while True:
         rest = state.rest(*state.explained)
         value = state.bench.value(rest)

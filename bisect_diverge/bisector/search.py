@@ -6,11 +6,11 @@ import time
 from typing import TYPE_CHECKING
 
 from bisect_diverge.bisector.bench import Bench, Noisy, Stopped
-from bisect_diverge.bisector.confirm import candidates, confirm, is_confirmed
+from bisect_diverge.bisector.confirm import confirm, doubt, is_confirmed
 from bisect_diverge.bisector.controls import control
 from bisect_diverge.bisector.drill import drill_down
 from bisect_diverge.bisector.matrix import fill
-from bisect_diverge.bisector.noise import SAMPLE
+from bisect_diverge.bisector.noise import heed_repeats
 from bisect_diverge.bisector.observer import check_recording
 from bisect_diverge.bisector.plan import ordered
 from bisect_diverge.bisector.prior import weight_for
@@ -87,17 +87,17 @@ def bisect(
                 if drill is not None:
                     drill_down(state, drill)
         except Noisy as noise:
-            state.doubtful = True
-            state.notes += [str(noise), *candidates(state, noise)]
-            state.remedies.append(SAMPLE)
+            doubt(state, noise)
         if is_proved(state):
             confirm(state)
+        heed_repeats(state)
         unproved = state.doubtful and not is_proved(state)
         if options.confidence is not None and (unproved or state.verdict is BisectVerdict.NOT_REPEATABLE):
             replays = options.budget.repeats
             search_by_samples(state, options.confidence, replays=replays, mode=options.mode)
     except Stopped as stop:
-        state.notes.append(f"the search stopped early: {stop}")
+        state.why = f"the search stopped early: {stop}"
+        state.notes.append(state.why)
         state.finished = False
         state.complete = state.complete and is_confirmed(state)
     return answer(state)

@@ -6,6 +6,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
+from bisect_diverge.bisector.bench import A
 from bisect_diverge.bisector.partners import sufficient_set
 from bisect_diverge.bisector.roles import prove
 from bisect_diverge.model.trial import Outcome
@@ -32,6 +33,7 @@ def find_stand_ins(state: State, met: dict[Unit, None]) -> bool:
         Whether every such trial ran: there is no further set then.
 
     Raises:
+        Flaky: if a trial that shows that there is none does not repeat itself.
         Stopped: if the budget is spent.
     """
     silent: set[frozenset[Unit]] = set()
@@ -58,18 +60,23 @@ def _sufficient_rest(state: State, silent: set[frozenset[Unit]]) -> tuple[Unit, 
         rest = _rest(state, hit)
         if rest is None:
             silent.add(hit)
-        elif state.bench.value(rest) == state.target:
+            continue
+        value = state.bench.value(rest)
+        if value == state.target:
             return rest
+        if value != A:
+            state.bench.sure(rest)  # noise here would make a stand-in innocent
     return None
 
 
 def _rest(state: State, hit: frozenset[Unit]) -> tuple[Unit, ...] | None:
     """Return all units but these, and but one more if they do not run: the one that needs one of these.
 
-    Every configuration that runs without these is then also without that one, so that nothing is overlooked.
+    Every configuration that runs without these is then also without that one, so that nothing is overlooked. That
+    holds only of what fails each time.
     """
     rest = state.rest(*hit)
-    if state.bench.value(rest) is not None:
+    if state.bench.value(rest) is not None or state.bench.sure(rest) is not None:
         return rest
     trial = state.bench.found(rest)
     if trial is None or trial.outcome is not Outcome.SKIP:

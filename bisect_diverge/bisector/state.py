@@ -59,6 +59,8 @@ class State:
     """How a search by repeats went, if there was one."""
     remedies: list[str] = field(default_factory=list)
     """Options of the command that may help, the best first."""
+    why: str = ""
+    """Why nothing is proved, where that is so; empty: what the rest says."""
     finished: bool = True
     notes: list[str] = field(default_factory=list)
 

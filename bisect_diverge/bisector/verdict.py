@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bisect_diverge.bisector.bench import B
+from bisect_diverge.bisector.chain import without
 from bisect_diverge.bisector.confirm import about_replays, is_confirmed
 from bisect_diverge.bisector.roles import causes, starts
 from bisect_diverge.model.trial import Bisection, BisectVerdict, Outcome, Role, Untested
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 def answer(state: State) -> Bisection:
     """Return the result of a search in this state; no trial is run."""
     found = (*state.settled, *causes(state))
-    if state.verdict is BisectVerdict.NOT_REPEATABLE:
+    verdict = _verdict(state)
+    if verdict is BisectVerdict.NOT_REPEATABLE:
         found = ()
+    if verdict is BisectVerdict.CAUSE:
+        found = tuple(cause for cause in found if not _may_be_smaller(state, cause))
     if state.sampling is not None:  # where noise first differs says nothing
         found = tuple(replace(cause, same_divergence=False) for cause in found)
     blamed = {unit for cause in found for unit in cause.units}
@@ -28,7 +32,6 @@ def answer(state: State) -> Bisection:
     rest = [unit for unit in state.units if unit not in blamed and unit not in {row.unit for row in inert}]
     named = {row.unit for row in state.untestable}
     untestable = tuple(state.untestable)
-    verdict = _verdict(state)
     return Bisection(
         verdict=verdict,
         causes=found,
@@ -42,8 +45,20 @@ def answer(state: State) -> Bisection:
         observer=state.observer,
         taken_apart=tuple(state.taken_apart.items()),
         sampling=state.sampling,
-        remedies=tuple(state.remedies),
+        remedies=tuple(dict.fromkeys(state.remedies)),
+        reason=_reason(state, verdict),
     )
+
+
+def _reason(state: State, verdict: BisectVerdict) -> str:
+    """Return why nothing is proved; empty where that is not so."""
+    if verdict is not BisectVerdict.INCONCLUSIVE:
+        return ""
+    if state.why:
+        return state.why
+    if state.target != B and state.untestable:
+        return "what cannot be swapped here, or was left out, has part in B"
+    return "no trial shows a set of settings that makes B"
 
 
 def _is_told(state: State) -> bool:
@@ -71,10 +86,17 @@ def is_proved(state: State) -> bool:
 
 def _is_proved(state: State, cause: Cause) -> bool:
     """Return whether a cause answers the question: it makes B, or, where B is out of reach, its first divergence."""
+    if _may_be_smaller(state, cause):
+        return False
     if state.finished and cause.sufficient and not state.doubtful:
         return True
     started = state.target != B and starts(state.bench.found(cause.units), state.first)
     return (cause.sufficient or started) and cause.necessary
+
+
+def _may_be_smaller(state: State, cause: Cause) -> bool:
+    """Whether one of several units may be a bystander: without it the trial was another one when it was run again."""
+    return len(cause.units) > 1 and any(state.bench.is_doubted(without(cause.units, (unit,))) for unit in cause.units)
 
 
 def _inert(state: State, blamed: set[Unit]) -> tuple[Untested, ...]:

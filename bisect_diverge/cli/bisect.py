@@ -63,7 +63,9 @@ CLAMPED_RUNS = 2
     show_default=True,
     help="Halve the differences, or try each of them alone and each left out.",
 )
-@click.option("--only", callback=layers, multiple=True, metavar="LAYER,...", help="Move these layers only.")
+@click.option(
+    "--only", callback=layers, multiple=True, metavar="LAYER,...", help="Move these layers only; bd env names them."
+)
 @skip_option
 @click.option(
     "--repeat", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Replays of A and of B."
@@ -71,25 +73,25 @@ CLAMPED_RUNS = 2
 @click.option(
     "--clamp",
     is_flag=True,
-    help="Hold one thread, deterministic algorithms and PYTHONHASHSEED=0 in every trial; these cannot be blamed then.",
+    help="Hold one thread, deterministic algorithms and PYTHONHASHSEED=0 in every trial; they cannot be blamed then.",
 )
 @click.option(
     "--confidence",
     type=click.IntRange(50, 99),
     metavar="PERCENT",
-    help="Where A or B does not repeat itself, search by repeats with this confidence (95, say): 30 trials and more.",
+    help="If A or B does not repeat itself, name a likely cause from many runs, with this confidence (95, say).",
 )
 @click.option(
     "--until-step",
     type=click.IntRange(min=0),
     metavar="STEP",
-    help="Run trials to the end of this step at least; else they end after the step that follows the divergence.",
+    help="Run trials to this step at least.  [default: the one after the divergence]",
 )
 @click.option(
     "--observer-check/--no-observer-check",
     "observe",
     default=True,
-    help="Run A and B once each without recording, to see whether that changes their bits.  [check]",
+    help="Run A and B once each without recording: does that change their bits?  [check]",
 )
 @click.option("--offset-b", type=int, default=0, metavar="STEP", help="A's step at which a resumed B begins.")
 @click.option(
@@ -231,6 +233,7 @@ def _search(
     )
     from bisect_diverge.trial.side_by_side import jobs_for
     from bisect_diverge.trial.unseeded import with_unseeded
+    from bisect_diverge.trial.versions import with_versions
 
     if first is None:
         return Bisection(verdict=BisectVerdict.NO_DIFFERENCE)
@@ -265,7 +268,8 @@ def _search(
     bisection = with_unseeded(bisection, used.pair.sides.moving)
     bisection = with_memory(with_overridden(with_prepared(with_held_seeds(bisection, used), used)))
     bisection = with_keys(bisection, a.first.record, b.first.record)
-    return with_changes(with_what_moved(bisection), a)
+    bisection = with_versions(with_what_moved(bisection), a.first.record, b.first.record)
+    return with_changes(bisection, a)
 
 
 def _bisect(
@@ -415,6 +419,7 @@ def _show_plan(a: Run, units: Units, first: Address, options: dict[str, Any], fo
         most=cost.most,
         unrecorded=UNRECORDED_RUNS if options["observe"] else 0,
         clamped=CLAMPED_RUNS if options["clamp"] else 0,
+        samples=_samples(len(units.units), options),
         divisible=any(map(may_have_parts, units.units)),
         last_step=max(first.step + 1, options["until_step"] or 0),
         steps=file.steps,
@@ -423,6 +428,15 @@ def _show_plan(a: Run, units: Units, first: Address, options: dict[str, Any], fo
         most_seconds=options["budget"],
     )
     put(plan_json(plan) if form == "json" else plan_text(plan, paint()), options["out"])
+
+
+def _samples(units: int, options: dict[str, Any]) -> int:
+    """Return how many runs a search by repeats takes, if there may be one."""
+    from bisect_diverge.bisector.sampling import runs_expected
+
+    if options["confidence"] is None or not units:
+        return 0
+    return runs_expected(units, options["confidence"] / 100, replays=options["repeat"], mode=options["mode"])
 
 
 def _show(bisection: Bisection, a: str, b: str, form: str, asked: tuple[str, ...], out: Path | None) -> None:

@@ -90,7 +90,7 @@ class Progress:
 
     def on_trial(self, trial: Trial) -> None:
         """Say what came of a trial."""
-        from bisect_diverge.report.bisection_text import trial_line
+        from bisect_diverge.report.bisection_table import trial_line
 
         self._clear()
         of = max(self.of, trial.n)
@@ -118,7 +118,7 @@ def _side(swapped: frozenset[Unit]) -> str:
 
 
 def _with(swapped: Iterable[Unit], *, values: bool) -> str:
-    from bisect_diverge.report.bisection_text import assigned
+    from bisect_diverge.report.bisection_table import assigned
 
     names = sorted(assigned(unit) if values else unit.knob for unit in swapped)
     shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

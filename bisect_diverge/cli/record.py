@@ -70,7 +70,7 @@ def command(
     bd record -o runs/a -- python train.py --lr 0.1
     OMP_NUM_THREADS=1 bd record -o runs/b -- python train.py --lr 0.1
     """
-    from bisect_diverge.environment.named import variables_named
+    from bisect_diverge.environment.named_variables import variables_named
     from bisect_diverge.environment.originals import keep_originals
     from bisect_diverge.environment.read import read_outside
     from bisect_diverge.errors import CommandError
@@ -79,7 +79,7 @@ def command(
     from bisect_diverge.record.bootstrap import DIRECTORY, environment_for
     from bisect_diverge.record.launch import find_program, run_command
     from bisect_diverge.record.options import parse_size, parse_steps
-    from bisect_diverge.record.settings import Settings
+    from bisect_diverge.record.settings import OUTSIDE, Settings
 
     options = RecordOptions(
         capture=Capture(capture),
@@ -111,6 +111,8 @@ def command(
     except CommandError:
         remove_run(run)
         raise
+    finally:
+        (run / OUTSIDE).unlink(missing_ok=True)
     with suppress(BrokenPipeError):  # whatever became of our words, the status is the script's
         _conclude(run, status, keep_data=keep_data)
     sys.exit(status)

@@ -57,6 +57,7 @@ def command(
     from bisect_diverge.report.trial_text import trial_json, trial_text
     from bisect_diverge.store.reader import Run
     from bisect_diverge.trial.search import TrialOptions, changes, first_divergence, trials
+    from bisect_diverge.trial.versions import version_note
 
     with ExitStack() as stack:
         run_a = stack.enter_context(Run(a))
@@ -64,8 +65,8 @@ def command(
         units = frozenset(unit_of(text, run_a, run_b, image_cmd) for text in sets)
         first = None if run_b is None else first_divergence(run_a, run_b, offset_b)
         make_folder(keep_trials)
-        said = changes(run_a)
-        if said:
+        of_b = None if run_b is None else run_b.first.record
+        for said in filter(None, (version_note(run_a.first.record, of_b), changes(run_a))):
             click.echo(f"bd: {said}", err=True)
         options = TrialOptions(
             offset_b=offset_b,

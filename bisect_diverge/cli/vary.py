@@ -124,7 +124,12 @@ def _check_names(knobs: Sequence[str]) -> None:
 
 
 def _wanted(knobs: Sequence[str]) -> list[str]:
-    return [text.strip() for value in knobs for text in value.split(",") if text.strip()]
+    from bisect_diverge.errors import UsageError
+
+    names = [text.strip() for value in knobs for text in value.split(",") if text.strip()]
+    if knobs and not names:
+        raise UsageError("--knobs names no knob", hint="without --knobs every known one is tried")
+    return names
 
 
 def _refuse(nothing: Sequence[str]) -> None:

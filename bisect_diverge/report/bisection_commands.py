@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from bisect_diverge.environment.modules import MODULE
+from bisect_diverge.environment.secrets import MASKED
 from bisect_diverge.environment.seeds import FAMILIES, by_rank, calls_in, is_fresh, rank_of
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.report.words import printable
@@ -26,8 +27,13 @@ _SHORT = 12
 _FILE, _LISTING = "file:", "listing:"
 
 
-def fix_command(unit: Unit) -> str:
-    """Return what to do so that a unit has A's value: a command where there is one."""
+def fix_command(unit: Unit, whole: Unit | None = None) -> str:
+    """Return what to do so that a unit has A's value: a command where there is one.
+
+    Args:
+        unit: The unit.
+        whole: What it is part of.
+    """
     if unit.knob.startswith(_ARGUMENT):
         return _argument(unit.knob.removeprefix(_ARGUMENT), unit.a)
     if _VARIABLE.fullmatch(unit.knob):
@@ -37,13 +43,15 @@ def fix_command(unit: Unit) -> str:
         return f"pip uninstall {name}" if unit.a is None else f"pip install {shlex.quote(f'{unit.knob}=={unit.a}')}"
     if unit.layer is Layer.SOURCE and not unit.knob.startswith(_FILE) and _COMMIT.fullmatch(unit.a or ""):
         return f"git checkout {unit.a}"
-    return f"# {printable(_advice(unit))}"
+    return f"# {printable(_advice(unit, whole))}"
 
 
-def _advice(unit: Unit) -> str:
+def _advice(unit: Unit, whole: Unit | None) -> str:
     """Return what to do where there is no command for it."""
     if unit.layer is Layer.SOURCE:
         return _source(unit)
+    if unit.layer is Layer.CONFIGURATION and whole is not None and not whole.knob.startswith(_FILE):
+        return _key(unit, whole.b)  # B has another file, whose name the setting gave
     if unit.layer in (Layer.DATASET, Layer.CONFIGURATION, Layer.FEATURES) and unit.knob.startswith((_FILE, _LISTING)):
         return _input(unit)
     if unit.layer is Layer.SEEDS:
@@ -89,20 +97,30 @@ def _input(unit: Unit) -> str:
     if kind == "listing":
         return f"sort the names that the script finds in {name}, and keep A's files there"
     if not all(value.startswith("xxh3") for value in values):
-        file, _, key = name.rpartition(":")
-        return f"in {file}: leave {key} out" if unit.a is None else f"in {file}: {key} = {unit.a}"
+        return _key(unit)
     if unit.a is None:
         return f"take {name} away"
     return f"put A's {name} back; if it was kept, it is files/{unit.a.rpartition(':')[2]} in A's directory"
 
 
+def _key(unit: Unit, named: str | None = None) -> str:
+    """Return what to do about a key of a configuration file: that of its knob, or one of another name."""
+    file, _, key = unit.knob.removeprefix(_FILE).rpartition(":")
+    if unit.a == MASKED:
+        return f"in {named or file}: A's value of {key}, which looks like a credential and is not shown"
+    return f"in {named or file}: leave {key} out" if unit.a is None else f"in {named or file}: {key} = {unit.a}"
+
+
 def _seed(unit: Unit) -> str:
-    """Return what to do about a seed."""
+    """Return what to do about a seed. One that is fixed and one that looks so are told alike: nothing else gave it."""
     first = rank_of(unit.knob.partition("initial-state.")[2])[0]
-    setter = FAMILIES[first][0] if first in FAMILIES else unit.knob.partition("#")[0]
+    setter, _, call = unit.knob.partition("#")
     if first or any(value is not None and _moves(value) for value in (unit.a, unit.b)):
-        return f"give {setter} a fixed seed in the script"
-    return f"seed of {unit.knob}: {unit.a or 'not set'}"
+        return f"give {FAMILIES[first][0] if first in FAMILIES else setter} a fixed seed in the script"
+    which = f" in its {_ordinal(int(call))} call" if call.isdigit() else ""
+    if unit.a is None:
+        return f"do not call {setter} in the script{which and ' so often'}"
+    return f"give {setter} a fixed seed in the script{which}: {unit.a} is A's"
 
 
 def _moves(value: str) -> bool:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bisect_diverge.model.trial import BisectVerdict
+from bisect_diverge.report.bisection_next import next_lines
 from bisect_diverge.report.bisection_parts import Row, repeat_commands, units
-from bisect_diverge.report.bisection_text import HEAD, next_lines, proofs, trial_rows, verdict_sentence
+from bisect_diverge.report.bisection_proof import proofs
+from bisect_diverge.report.bisection_table import HEAD, trial_rows
+from bisect_diverge.report.bisection_text import verdict_sentence
 from bisect_diverge.report.charts import ulp_histogram
 from bisect_diverge.report.divergence_text import facts
 from bisect_diverge.report.html_page import LONG_TABLE, bullets, command_list, e, long_table, page, pairs, section

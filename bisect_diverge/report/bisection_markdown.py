@@ -5,8 +5,11 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from bisect_diverge.report.bisection_next import next_lines
 from bisect_diverge.report.bisection_parts import repeat_commands, units
-from bisect_diverge.report.bisection_text import HEAD, kind_lines, next_lines, proofs, trial_rows, verdict_sentence
+from bisect_diverge.report.bisection_proof import proofs
+from bisect_diverge.report.bisection_table import HEAD, trial_rows
+from bisect_diverge.report.bisection_text import kind_lines, verdict_sentence
 from bisect_diverge.report.markdown import block, code, details, setting, table, text
 from bisect_diverge.report.words import plural
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bisect_diverge.model.trial import Role
 from bisect_diverge.report.bisection_commands import search_command
-from bisect_diverge.report.bisection_text import fixes, proving_commands
+from bisect_diverge.report.bisection_next import fixes, proving_commands
 from bisect_diverge.report.commands import command_line
 from bisect_diverge.report.words import printable
 

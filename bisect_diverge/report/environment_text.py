@@ -8,6 +8,7 @@ from bisect_diverge.environment.confounded import layers_of
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.model.trial import Unit
 from bisect_diverge.report.bisection_commands import fix_command
+from bisect_diverge.report.words import entries, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -42,12 +43,12 @@ def differences_text(differences: Sequence[Difference], skipped: Sequence[NotCom
     """Return what differs by layer, what each difference explains below it, and what was not compared."""
     lines = [] if differences else ["the environments are equal"]
     layer = None
+    shown: set[tuple[Layer, str]] = set()
     for entry in differences:
         if entry.layer is not layer:
             layer = entry.layer
             lines.append(str(layer))
-        lines.append(f"  {_difference(entry)}")
-        lines += [f"      {_difference(row)}" for row in entry.resolved]
+        lines += [f"  {line}" for line in _entry(entry, shown)]
     if skipped:
         lines += ["not compared", *_columns(((f"{row.layer} {row.knob}", row.why) for row in skipped), "  ")]
     return "\n".join(lines)
@@ -102,8 +103,27 @@ def _columns(rows: Iterable[tuple[str, str]], indent: str) -> Iterator[str]:
         yield f"{indent}{name:<{width}}  {value}"
 
 
+def _entry(entry: Difference, shown: set[tuple[Layer, str]]) -> Iterator[str]:
+    """Yield an input that differs, with what the processes had of it in the same line, and what it explains.
+
+    What stands below an earlier input, which may explain it too, is counted.
+    """
+    had = next((row for row in entry.resolved if row.knob == entry.knob), None)
+    yield _difference(entry) + ("" if had is None else f"; the processes had {_values(had)}")
+    rows = [row for row in entry.resolved if row is not had]
+    new = [row for row in rows if (row.layer, row.knob) not in shown]
+    yield from (f"    {_difference(row)}" for row in new)
+    if len(new) < len(rows):
+        yield f"    {plural(len(rows) - len(new), 'row')} above may come of this as well"
+    shown.update((row.layer, row.knob) for row in new)
+
+
 def _difference(row: Difference) -> str:
-    return f"{row.knob}: {_side(row.a)} -> {_side(row.b)}"
+    return f"{row.knob}: {_values(row)}"
+
+
+def _values(row: Difference) -> str:
+    return entries(row.a, row.b, LONGEST) or f"{_side(row.a)} -> {_side(row.b)}"
 
 
 def _side(value: str | None) -> str:

@@ -42,6 +42,8 @@ class Plan:
     """Runs beside the trials, without recording."""
     clamped: int = 0
     """Runs before the trials, of A and B with clamps."""
+    samples: int = 0
+    """Runs of a search by repeats, where A or B does not repeat itself; 0: there is none then."""
     divisible: bool = False
     """Whether some unit is taken apart where it is guilty, which costs more."""
     last_step: int
@@ -72,6 +74,7 @@ class Plan:
             "seconds": round(self.expected_seconds, 1),
             "unrecorded": self.unrecorded,
             "clamped": self.clamped,
+            "samples": self.samples,
             "budget": {"trials": self.most_trials, "seconds": self.most_seconds},
             "last_step": self.last_step,
             "steps": self.steps,
@@ -112,6 +115,11 @@ def _price(plan: Plan) -> Iterator[str]:
         yield f"and {plan.unrecorded} runs of A and B unrecorded, to see what recording does (--no-observer-check)"
     if plan.clamped:
         yield f"and {plan.clamped} runs of A and B with every clamp on, which the trials are compared with"
+    if plan.samples:
+        yield (
+            f"if A or B does not repeat itself, {plan.samples} runs or more instead, to tell one cause by repeats "
+            "(--confidence)"
+        )
     if plan.divisible:
         yield "and a search of the same kind among the parts of a guilty unit that has any"
     yield f"about {duration(plan.expected_seconds)} in all, if typical and one after the other"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ Paint = Callable[[str, str], str]
 
 LONGEST = 60
 """Characters of a setting's value that are shown."""
+FEWEST = 3
+"""Entries that a long value has at least if it is a list."""
 SHORT_HASH = 12
 """Characters of a hash that are shown."""
 _HASH = re.compile(r"\b[0-9a-f]{32,}\b")
@@ -47,8 +50,35 @@ def whole(value: str | None) -> str:
 
 
 def change(row: Unit | Difference) -> str:
-    """Return a setting with its values in A and B, short: ``hardware OMP_NUM_THREADS: 2 -> 1``."""
-    return printable(f"{row.layer} {row.knob}: {setting(row.a)} -> {setting(row.b)}")
+    """Return a setting with its values in A and B, short: ``hardware OMP_NUM_THREADS: 2 -> 1``.
+
+    Of long lists only what differs is shown: ``kernels numpy.cpu_features: -X86_V3 -X86_V4``.
+    """
+    values = entries(row.a, row.b, LONGEST) or f"{setting(row.a)} -> {setting(row.b)}"
+    return printable(f"{row.layer} {row.knob}: {values}")
+
+
+def entries(a: str | None, b: str | None, longest: int) -> str:
+    """Return what B's list has less and more than A's; empty where they are short or no lists.
+
+    Args:
+        a: Value in A: entries with commas or spaces between them.
+        b: Value in B.
+        longest: Characters of a value that are shown as they are, and of the answer.
+    """
+    if a is None or b is None or max(len(a), len(b)) <= longest:
+        return ""
+    mark = "," if "," in a and "," in b else None
+    lists = [[entry.strip() for entry in value.split(mark)] for value in (a, b)]
+    both = Counter(lists[0]) & Counter(lists[1])
+    if min(map(len, lists)) < FEWEST or 2 * both.total() < min(map(len, lists)):
+        return ""
+    less, more = Counter(lists[0]) - both, Counter(lists[1]) - both
+    moved = [*(f"-{entry}" for entry in less.elements()), *(f"+{entry}" for entry in more.elements())]
+    if not moved:
+        return f"the same {both.total()} entries in another order"
+    text = ", ".join(moved) if mark else " ".join(moved)
+    return text if len(text) <= longest else f"{text[:longest]}... ({less.total()} entries less, {more.total()} more)"
 
 
 def plural(number: int, word: str) -> str:

@@ -185,4 +185,5 @@ def _bisection(row: Mapping[str, Any]) -> Bisection:
         taken_apart=tuple((Unit.from_json(unit), _units(unit["parts"])) for unit in row["taken_apart"]),
         sampling=None if row.get("sampling") is None else Sampling.from_json(row["sampling"]),
         remedies=tuple(row.get("remedies", ())),
+        reason=row.get("reason", ""),
     )

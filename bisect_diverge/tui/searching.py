@@ -133,14 +133,14 @@ class Searching:
 
     def controls(self) -> list[tuple[str, str]]:
         """Return glyph and sentence of what the controls have shown."""
-        return [self._control("A", 0, Outcome.A), self._control("B", len(self.units), Outcome.B)]
+        return [self._control("A", (), Outcome.A), self._control("B", self.units, Outcome.B)]
 
-    def _control(self, name: str, moved: int, wanted: Outcome) -> tuple[str, str]:
+    def _control(self, name: str, moved: tuple[Unit, ...], wanted: Outcome) -> tuple[str, str]:
         if not moved and name == "B":
             return "?", "B cannot be run here" if self.over else "B not run yet"
-        found = [trial for trial in self.trials if len(trial.swapped) == moved]
+        found = [trial for trial in self.trials if set(trial.swapped) == set(moved)]
         if not found:
-            running = any(len(units) == moved for units in self.running)
+            running = any(set(units) == set(moved) for units in self.running)
             return ("▸", f"{name} runs again") if running else ("?", f"{name} not run again yet")
         if all(trial.outcome is wanted for trial in found):
             return "✓", f"{name} repeats itself"
@@ -167,7 +167,7 @@ class Searching:
             if len(trial.swapped) == 1:
                 yield f"A with only {names} changed has {OUTCOMES[trial.outcome][1]} (trial {trial.n})"
             left = [unit for unit in self.units if unit not in trial.swapped]
-            if len(left) == 1 and trial.swapped:
+            if len(left) == 1 and trial.swapped and set(trial.swapped) <= set(self.units):
                 knob = words.plain(left[0].knob)
                 yield f"B with only {knob} put back has {OUTCOMES[trial.outcome][1]} (trial {trial.n})"
 
@@ -180,7 +180,7 @@ def swap_of(swapped: tuple[Unit, ...], whole: tuple[Unit, ...]) -> str:
     """Return in words what a trial moves; `whole` is everything that can be moved."""
     if not swapped:
         return "none: A again"
-    if len(swapped) == len(whole) and len(whole) > 1:
+    if set(swapped) == set(whole) and len(whole) > 1:
         return "all: B again"
     missing = [unit.knob for unit in whole if unit not in swapped]
     if len(missing) < len(swapped) and set(swapped) <= set(whole):  # not so where one was taken apart

@@ -232,6 +232,42 @@ def test_a_spent_budget_keeps_what_is_known_of_memory(most: int, said: str) -> N
     assert any("its bits follow" in note for note in result.notes) == (most == 7)
 
 
+@pytest.mark.parametrize("units", [(), UNITS])
+def test_two_trials_that_differ_decide_whatever_they_were_made_for(units: tuple[Unit, ...]) -> None:
+    """Noise that shows only where memory is filled is noise: not "what differs was not recorded", and what helps."""
+
+    class Lucky(Reading):
+        """Replays have A's bits by luck, with anything held they have not; the third clamp removes the noise."""
+
+        def __call__(self, swapped: frozenset[Unit], *, repeat: int = 0) -> Trial:
+            trial = replace(WORLD(frozenset()), swapped=tuple(swapped), clamps=tuple(self.on))
+            if CLAMPS[2] in self.on or not self.on:
+                return trial
+            return replace(trial, outcome=Outcome.OTHER, signature=f"order {repeat}")
+
+    result = bisect(units, Lucky(), first=Address.parse("r0/1/-/optimizer/opt:0.weight#0:grad"))
+    notes = "\n".join(result.notes)
+    assert result.verdict is BisectVerdict.NOT_REPEATABLE
+    assert not result.causes
+    assert "was not recorded" not in notes
+    assert f"A does not repeat itself (trials 4 and 5, with {FILLS[0]} in both): nothing can be blamed" in notes
+    assert f"with {CLAMPS[2]} alone it repeats itself too" in notes
+    assert result.remedies == ("--clamp", "--confidence 95")
+
+
+def test_what_another_oracle_judged_is_not_compared() -> None:
+    """Of trials before the horizon was found, and of those without a signature, nobody knows whether they differ."""
+
+    class Nameless(Reading):
+        def __call__(self, swapped: frozenset[Unit], *, repeat: int = 0) -> Trial:
+            trial = replace(WORLD(frozenset()), swapped=tuple(swapped), clamps=tuple(self.on))
+            return replace(trial, outcome=Outcome.OTHER, signature="") if self.on else trial
+
+    assert bisect((), Nameless(), first=Address.parse("r0/1/-/optimizer/opt:0.weight#0:grad")).verdict is (
+        BisectVerdict.INCONCLUSIVE
+    )
+
+
 def test_filled_memory_can_break_a_run() -> None:
     """An index that nobody wrote ends the script; said, and nothing claimed."""
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bisect_diverge.bisector.sampling import runs_expected
 from bisect_diverge.bisector.search import bisect
 from bisect_diverge.bisector.supposed import Effect, World, supposed_units
 from bisect_diverge.model.sampling import SAMPLED
@@ -91,6 +92,12 @@ def test_a_likely_cause_is_named_and_no_more_is_claimed(noise_a: float, noise_b:
     assert set(result.causes[0].proof) <= {d.trials[0] for d in sampling.decisions}
     assert any(note.startswith("no effect was seen of") for note in result.notes)
     assert any("told apart by how far they are on the way" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(("units", "mode", "runs"), [(1, "chain", 12), (8, "chain", 31), (3, "matrix", 36)])
+def test_the_price_is_what_is_paid_where_each_first_sample_is_enough(units: int, mode: str, runs: int) -> None:
+    """For one cause."""
+    assert runs_expected(units, 0.95, replays=1, mode=mode) == runs
 
 
 def test_it_costs_nothing_where_it_is_not_needed_or_not_asked_for() -> None:

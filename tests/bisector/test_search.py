@@ -116,7 +116,7 @@ def test_no_units_but_a_divergence() -> None:
     result = bisect([], World(units=(), effects=()), first=at(3))
 
     assert result.verdict is BisectVerdict.INCONCLUSIVE
-    assert len(result.trials) == 1
+    assert len(result.trials) == 3  # one replay may be luck
     assert "not recorded" in notes(result)
 
 
@@ -146,13 +146,13 @@ def test_by_elimination() -> None:
 
 
 def test_untestable_exonerated() -> None:
-    """B reached without the untestable unit: that has no part."""
+    """B reached without the untestable unit: it is not needed, and whether it does the same is not known."""
     row = Untested(unit=EIGHT[0], reason="another GPU")
     result = bisect([unit for unit in EIGHT if unit != EIGHT[0]], WORLD, untestable=[row])
 
     assert result.verdict is BisectVerdict.CAUSE
     assert result.causes[0].units == (CAUSE,)
-    assert "has no part" in notes(result)
+    assert "it is not needed for B; whether it would do the same as what was found is not tested" in notes(result)
 
 
 def test_untestable_part() -> None:
@@ -435,6 +435,62 @@ def test_drill_down(partner: Unit | None) -> None:
     again = len(world.asked) - len(set(world.asked))
     assert again == (2 if partner is None else 5)  # A and B once more; of partners what each does alone
     assert len(result.trials) <= (14 if partner is None else 26)
+
+
+@dataclass(kw_only=True)
+class Doubting:
+    """An oracle over a world, in which all parts may be another thing than the unit."""
+
+    world: World
+    unread: bool = False
+    """Whether parts are never read."""
+
+    def __call__(self, swapped: frozenset[Unit], *, repeat: int = 0) -> Trial:
+        """Return the trial of a configuration."""
+        trial = self.world(swapped, repeat=repeat)
+        parts = tuple(unit for unit in swapped if unit not in EIGHT)
+        return replace(trial, inert=parts) if self.unread else trial
+
+    def doubt(self, unit: Unit) -> str:
+        """Return what has part if all parts of a unit are not the unit."""
+        return "its name has part in it" if unit == CAUSE else ""
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("partner", [None, EIGHT[6]])
+def test_parts_that_are_the_unit_as_a_trial_shows(count: int, partner: Unit | None) -> None:
+    """One part is enough then: the trial with all of them proves it, and they are never taken for the unit itself."""
+    parts = tuple(replace(CAUSE, knob=f"{CAUSE.knob}.{key}") for key in range(count))
+    beside = frozenset({partner} - {None})
+    world = World(units=EIGHT, effects=(Effect((beside | {CAUSE}, beside | {parts[-1]})),))
+    result = bisect(EIGHT, Doubting(world=world), drill=lambda unit: parts if unit == CAUSE else ())
+
+    (found,) = result.causes
+    assert set(found.units) == beside | {parts[-1]}
+    assert (found.sufficient, found.necessary, found.part_of) == (True, True, (CAUSE,))
+    proof = next(trial for trial in result.trials if trial.n == found.proof[0])
+    assert set(proof.swapped) == set(found.units)
+    assert world.asked.count(beside | set(parts)) == 1
+
+
+@pytest.mark.parametrize(
+    ("needs", "unread", "why"),
+    [
+        (False, False, "all of its parts do not make in its place what it makes, so that its name has part in it"),
+        (False, True, "its parts were not seen to be read"),
+        (True, False, "with all of its parts in its place it does not run: ImportError"),
+    ],
+)
+def test_parts_that_are_not_the_unit(needs: bool, unread: bool, why: str) -> None:
+    """The unit stays the cause, and a note names the trial that told."""
+    parts = tuple(replace(CAUSE, knob=f"{CAUSE.knob}.{key}") for key in range(3))
+    world = World(units=EIGHT, effects=(both(CAUSE),), needs=((parts[0], CAUSE),) if needs else ())
+    result = bisect(EIGHT, Doubting(world=world, unread=unread), drill=lambda unit: parts if unit == CAUSE else ())
+
+    assert [cause.units for cause in result.causes] == [(CAUSE,)]
+    assert result.taken_apart == ()
+    (number,) = (trial.n for trial in result.trials if set(trial.swapped) == set(parts))
+    assert f"{CAUSE} was not taken apart (trial {number}): {why}" in notes(result)
 
 
 def test_price() -> None:

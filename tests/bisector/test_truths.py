@@ -22,10 +22,10 @@ TRUTHS = [100, pytest.param(400, marks=pytest.mark.matrix)]
 EIGHT = supposed_units(8)
 MOST = {
     "one cause": 9,
-    "two independent": 17,
+    "two independent": 19,
     "A and B": 18,
     "A or B": 16,
-    "pair and single": 28,
+    "pair and single": 31,
     "(A and B) or (C and D)": 36,
 }
 """Most trials among eight units, those included that make sure of A, of B and of what several units do not do alone."""
@@ -68,7 +68,7 @@ def assert_honest(world: World, result: Bisection) -> None:
     flaky = sum(trial.outcome is Outcome.FLAKY for trial in result.trials)
     again = made.total() - len(made)
     assert max(made.values()) <= 3 + flaky  # A and B; once more what an answer with several units rests on
-    assert again <= made.total() // 4 + 3 + 2 * flaky
+    assert again <= made.total() // 3 + 4 + 2 * flaky
     if len(acting(world)) == 1 and not world.needs and not flaky:
         assert again <= 3  # A and B again; the check that other bits are no noise
     assert [trial.n for trial in result.trials] == list(range(1, len(result.trials) + 1))
@@ -139,8 +139,8 @@ def test_with_skips(name: str, number: int) -> None:
             assert acting(world) <= blamed(result)
             counts.append(len(result.trials))
     if name == "one cause":
-        assert sum(counts) / len(counts) < 14
-        assert max(counts) <= 36
+        assert sum(counts) / len(counts) < 15
+        assert max(counts) <= 40
 
 
 @pytest.mark.parametrize("number", TRUTHS)

@@ -194,6 +194,22 @@ def test_long_values_are_cut_and_counted(tmp_path):
     assert "Y  1\\n2" in out
 
 
+def test_of_long_lists_what_differs_is_shown(tmp_path):
+    """JSON has the whole values."""
+    lists = [" ".join(f"FEATURE{n}" for n in range(last)) for last in (20, 18)]
+    runs = [record(tmp_path / str(n), [requested("kernels", "X", text)]) for n, text in enumerate(lists)]
+    assert "X: -FEATURE18 -FEATURE19\n" in bd_env(*runs)[1]
+    (row,) = json.loads(bd_env(*runs, "--format", "json")[1])["environment"]
+    assert [row["a"], row["b"]] == lists
+
+
+def test_what_a_launcher_made_of_a_variable_stands_in_its_line(tmp_path):
+    """Given to one process and set by the launcher in the other: one line says what both had."""
+    a = record(tmp_path / "a", [requested("hardware", "OMP_NUM_THREADS", "2")])
+    b = record(tmp_path / "b", [resolved("hardware", "OMP_NUM_THREADS", "1")])
+    assert bd_env(a, b)[1] == "hardware\n  OMP_NUM_THREADS: 2 -> (not set); the processes had 2 -> 1\n"
+
+
 def test_other_ranks_are_looked_at_too(tmp_path):
     """A difference on another rank only is pointed at, and counts."""
     a, b = record(tmp_path / "a", A, A), record(tmp_path / "b", A, B)

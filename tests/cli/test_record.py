@@ -51,6 +51,20 @@ def test_ways_to_start(way, folder):
         assert run.first.record.cwd == str(folder)
 
 
+@pytest.mark.slow
+def test_a_script_with_a_thousand_modules(folder):
+    """What is told of them is too long for a variable; it goes through a file, of which nothing is left."""
+    names = [f"a_module_with_a_name_of_some_length_{number}" for number in range(900)]
+    for name in names:
+        (folder / f"{name}.py").touch()
+    unused = "\n".join(f"    import {name}" for name in names)
+    record([sys.executable, script(folder, f"{TRAIN}\ntrain()\ndef never():\n{unused}\n")])
+    assert {file.name for file in Path("run").iterdir()} == {"rank-00000.h5", "stdout.log", "files"}
+    with Run("run") as run:
+        rows = [s for s in run.first.record.environment.settings if s.knob.startswith("file:a_module")]
+    assert len(rows) == 900
+
+
 # -- the environment of the script ----------------------------------------------------------------------------------
 
 

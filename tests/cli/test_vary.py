@@ -47,6 +47,7 @@ def test_two_knobs_of_a_command(tmp_path):
         (("--run", "x", "--", "true"), "give a command, or --run"),
         (("--run", "nowhere"), "nowhere"),
         (("--knobs", "threads.intra_opp", "--", "touch", "made"), "did you mean threads.intra_op"),
+        (("--knobs", ",", "--", "touch", "made"), "--knobs names no knob"),
         (("--", "true"), "nothing was recorded: the command ended with status 0"),
         (("--", "no-such-program"), "nothing was recorded: the command ended with status 2"),
     ],

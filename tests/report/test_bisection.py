@@ -27,10 +27,12 @@ from bisect_diverge.model.trial import (
 )
 from bisect_diverge.report.bisection_commands import fix_command, trial_command
 from bisect_diverge.report.bisection_json import bisection_json
-from bisect_diverge.report.bisection_text import bisection_text, trial_line
+from bisect_diverge.report.bisection_table import trial_line
+from bisect_diverge.report.bisection_text import bisection_text
 from bisect_diverge.report.fold import fold
 from tests.report.test_divergence import DIVERGED
 
+CREATES = "recording creates the effect: unrecorded, A and B have the same bits in the parameters after step 1"
 GOLDENS = Path(__file__).parent.parent / "golden" / "bisection"
 
 NUMPY = Unit(layer=Layer.DEPENDENCIES, knob="numpy", a="2.3.5", b="2.4.6")
@@ -124,7 +126,8 @@ CASES: dict[str, Callable[[], Bisection]] = {
         bisect(UNITS[:1], noisy, first=FIRST),
         verdict=BisectVerdict.INCONCLUSIVE,
         observer=Observer.CREATES,
-        notes=("recording creates the effect: unrecorded, A and B have the same bits in the parameters after step 1",),
+        notes=(CREATES,),
+        reason=CREATES,
     ),
     "out_of_budget": lambda: bisect(
         UNITS, world(any_of((THREADS, DYNAMIC))), SearchOptions(budget=Budget(trials=6)), first=FIRST

@@ -27,7 +27,9 @@ from bisect_diverge.model.findings import (
 from bisect_diverge.model.trial import Bisection, BisectVerdict, Unit
 from bisect_diverge.report.bisection_html import bisection_html
 from bisect_diverge.report.bisection_markdown import bisection_markdown
-from bisect_diverge.report.bisection_text import bisection_text, proofs, trial_rows, verdict_sentence
+from bisect_diverge.report.bisection_proof import proofs
+from bisect_diverge.report.bisection_table import trial_rows
+from bisect_diverge.report.bisection_text import bisection_text, verdict_sentence
 from bisect_diverge.report.divergence_html import divergence_html
 from bisect_diverge.report.divergence_markdown import divergence_markdown
 from bisect_diverge.report.divergence_text import divergence_text

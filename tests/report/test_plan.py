@@ -31,6 +31,14 @@ def test_the_time_is_told():
     assert json.loads(plan_json(PLAN))["seconds"] == expected
 
 
+def test_a_search_by_repeats_is_priced():
+    """Only where one was asked for."""
+    assert "--confidence" not in plan_text(PLAN)
+    text = " ".join(plan_text(replace(PLAN, samples=31)).split())
+    assert "if A or B does not repeat itself, 31 runs or more instead" in text
+    assert json.loads(plan_json(replace(PLAN, samples=31)))["samples"] == 31
+
+
 def test_it_fits_80_columns():
     """Like every report."""
     assert max(map(len, plan_text(PLAN).splitlines())) <= 80

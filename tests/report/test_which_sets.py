@@ -33,6 +33,18 @@ THREADS = [
             "hardware loader.train.num_workers: 0 -> 2",
         ),
         (
+            "argv.--workers",
+            [
+                moved("hardware", "loader.train.num_workers", "0", "2"),
+                moved("hardware", "loader.train.threads", "4", "1"),
+                moved("hardware", "loader.other.threads", "4", "1"),
+            ],
+            (
+                "hardware loader.train.num_workers: 0 -> 2 (samples are computed with 4 threads in the main process, "
+                "1 in a worker)"
+            ),
+        ),
+        (
             "launcher.--nproc-per-node",
             [
                 moved("hardware", "LOCAL_WORLD_SIZE", "1", "2"),

@@ -3,7 +3,7 @@
 import pytest
 
 from bisect_diverge.model.address import Address
-from bisect_diverge.report.words import duration, moment, place, plural, printable, size
+from bisect_diverge.report.words import duration, entries, moment, place, plural, printable, size
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,31 @@ def test_an_address_in_words(text: str, when: str, where: str):
     """Steps, passes and places are said in the words of the design."""
     assert moment(Address.parse(text)) == when
     assert place(Address.parse(text)) == where
+
+
+LONG = [f"FEATURE{n}" for n in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        (" ".join(LONG), " ".join(LONG[:-2]), "-FEATURE18 -FEATURE19"),
+        (",".join(LONG), ",".join(["NEW", *LONG]), "+NEW"),
+        (", ".join(LONG), ", ".join(["NEW", *LONG[1:]]), "-FEATURE0, +NEW"),
+        (" ".join(LONG), " ".join(LONG[::-1]), "the same 20 entries in another order"),
+        (" ".join(LONG), " ".join(LONG[:10]), "-FEATURE10 -FEATURE11 -FEATURE12 -FEATURE13 -FEATURE14 -FEAT"),
+        ("a b c", "a b", ""),
+        (" ".join(LONG), None, ""),
+        ("x" * 90, "y" * 90, ""),
+        (" ".join(LONG), "some other words that have nothing to do with these features at all", ""),
+    ],
+)
+def test_of_long_lists_what_differs_is_shown(a: str, b: str | None, said: str):
+    """Entries that one of the two lacks; short values, and what is no list, are shown as they are."""
+    found = entries(a, b, 60)
+    assert found.startswith(said)
+    assert bool(found) == bool(said)
+    assert found in {said, f"{said}... (10 entries less, 0 more)"}
 
 
 def test_printable_replaces_what_a_terminal_acts_on():
