@@ -103,6 +103,8 @@ class RunRecord:
     """``sys.argv`` of the recorded process."""
     cwd: str = ""
     """Working directory at the start."""
+    version: str = ""
+    """Version of this package that recorded it; empty: one that did not say so yet."""
     started: str = ""
     """Time of the first row, ISO 8601 with offset."""
     rank: int = 0
@@ -130,6 +132,7 @@ class RunRecord:
             "command": list(self.command),
             "argv": list(self.argv),
             "cwd": self.cwd,
+            "version": self.version,
             "started": self.started,
             "rank": self.rank,
             "world_size": self.world_size,
@@ -148,6 +151,7 @@ class RunRecord:
             command=tuple(map(str, row.get("command", ()))),
             argv=tuple(map(str, row.get("argv", ()))),
             cwd=str(row.get("cwd", "")),
+            version=str(row.get("version", "")),
             started=str(row.get("started", "")),
             rank=int(row.get("rank", 0)),
             world_size=int(row.get("world_size", 1)),

@@ -306,6 +306,8 @@ class Bisection:
     """How a search by repeats came to its answer; None: every trial was judged by its bits."""
     remedies: tuple[str, ...] = ()
     """Options of `bd bisect` with which the same search may come further, the best first."""
+    reason: str = ""
+    """Why nothing is proved, where the verdict is `INCONCLUSIVE`; mostly one of the notes."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain JSON values."""
@@ -326,6 +328,7 @@ class Bisection:
             ],
             "sampling": None if self.sampling is None else self.sampling.to_json(),
             "remedies": list(self.remedies),
+            "reason": self.reason,
         }
 
     def _kind(self) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from bisect_diverge.model.trial import Untested
-from bisect_diverge.record.settings import VARIABLE, Settings
 
 if TYPE_CHECKING:
     from bisect_diverge.model.trial import Unit
@@ -82,18 +81,17 @@ def fills_memory(name: str) -> bool:
 
 def with_clamps(launch: Launch, names: Iterable[str]) -> Launch:
     """Return what to start with some clamps on, whatever else the configuration says."""
-    environment = dict(launch.environment)
-    settings = Settings.from_json(environment[VARIABLE])
+    settings = launch.settings
     assert settings.trial is not None
     pins, set_by_clamps = dict(settings.trial.pins), dict[str, str]()
     for name in names:
         pins |= _named(name).pins
         set_by_clamps |= _named(name).variables
-    environment |= set_by_clamps
+    environment = launch.environment | set_by_clamps
     trial = replace(settings.trial, pins=tuple(pins.items()))
     given = {name: environment[name] for name in {*(settings.given or {}), *set_by_clamps} if name in environment}
-    environment[VARIABLE] = replace(settings, trial=trial, given=given).to_json()
-    return replace(launch, environment=environment)
+    clamped = replace(launch, environment=environment)
+    return clamped.recorded_as(replace(settings, trial=trial, given=given))
 
 
 def _named(name: str) -> Clamp:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from bisect_diverge.environment.arguments import SET, split
 from bisect_diverge.environment.configuration import script_at
 from bisect_diverge.environment.secrets import MASKED
+from bisect_diverge.environment.wrappers import rewrapped, unwrapped
 from bisect_diverge.errors import ReplayError
 from bisect_diverge.trial.arity import learned
 
@@ -43,7 +44,10 @@ class CommandLine:
     """A command in three parts."""
 
     launcher: tuple[str, ...]
-    """Everything before the script: the interpreter with its options, ``torchrun`` with its own."""
+    """Everything before the script: the interpreter with its options, ``torchrun`` with its own.
+
+    What only starts the rest is left out (`environment.wrappers`); variables of ``env`` follow the first word.
+    """
     program: str
     """The script; empty where the recorded process is not the one that the command names (``make train``)."""
     arguments: tuple[str, ...]
@@ -51,7 +55,9 @@ class CommandLine:
 
     def tokens(self) -> tuple[str, ...]:
         """Return the whole command."""
-        return (*self.launcher, *([self.program] if self.program else []), *self.arguments)
+        if not self.program:
+            return self.launcher
+        return (*rewrapped(self.launcher), self.program, *self.arguments)
 
 
 def take_apart(record: RunRecord) -> CommandLine:
@@ -71,10 +77,11 @@ def take_apart(record: RunRecord) -> CommandLine:
             "the recorded command held something that looks like a credential, which was not kept",
             hint="hand it over in an environment variable and record again",
         )
+    command = unwrapped(command)
     at = script_at(command, record.argv)
     if at is None:
-        return CommandLine(tuple(command), "", ())
-    return CommandLine(tuple(command[:at]), command[at], tuple(record.argv[1:]))
+        return CommandLine(tuple(record.command), "", ())
+    return CommandLine(command[:at], command[at], tuple(record.argv[1:]))
 
 
 def pieces(arguments: Sequence[str], takes: Mapping[str, int] = MappingProxyType({})) -> list[Piece]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_diverge.environment.dataset import DECLARED
-from bisect_diverge.environment.documents import Change, as_text, changes, parse
+from bisect_diverge.environment.documents import MISSING, Change, as_text, changes, parse
 from bisect_diverge.environment.inputs import (
     CHANGED,
     FILE,
@@ -20,11 +20,12 @@ from bisect_diverge.environment.inputs import (
     names_in,
 )
 from bisect_diverge.environment.originals import original
+from bisect_diverge.environment.secrets import MASKED, is_secret, mask_data
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.model.trial import Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from bisect_diverge.model.environment import Difference, Setting
     from bisect_diverge.model.run import RunRecord
@@ -124,10 +125,49 @@ def named(a: RunRecord, b: RunRecord, unit: Unit) -> Unit:
 
 def keys_of(a: RunRecord, b: RunRecord, unit: Unit) -> tuple[Unit, ...]:
     """Return the keys in which a configuration file differs; empty where it has none, or is no file of both runs."""
+    return units_of_keys(file_in(unit.knob), _changes(a, b, unit))
+
+
+def units_of_keys(file: str, found: Iterable[Change]) -> tuple[Unit, ...]:
+    """Return a unit for each key; credentials are masked in names and in values.
+
+    Args:
+        file: Name of the file that has A's values.
+        found: What differs.
+    """
     return tuple(
-        Unit(layer=unit.layer, knob=f"{unit.knob}:{change.name}", a=as_text(change.a), b=as_text(change.b))
-        for change in _changes(a, b, unit)
+        Unit(
+            layer=Layer.CONFIGURATION,
+            knob=f"{FILE}{file}:{name}",
+            a=shown(change, change.a),
+            b=shown(change, change.b),
+        )
+        for name, change in by_name(found).items()
     )
+
+
+def by_name(found: Iterable[Change]) -> dict[str, Change]:
+    """Return what differs by the names that reports show: a key that is a credential itself is masked, and numbered."""
+    named: dict[str, Change] = {}
+    for change in found:
+        name = mask_data(change.name)
+        number = 1 + sum(other.partition("#")[0] == name for other in named)
+        named[name if name not in named else f"{name}#{number}"] = change
+    return named
+
+
+def shown(change: Change, value: object) -> str | None:
+    """Return a value of a key as reports show it; None where the key is not there.
+
+    Args:
+        change: The key.
+        value: Its value in A or B.
+    """
+    if value is MISSING:
+        return None
+    text = as_text(value) or ""
+    plain = value if isinstance(value, str) else text
+    return MASKED if any(is_secret(str(part), plain) for part in change.path) else text
 
 
 def _changes(a: RunRecord, b: RunRecord, unit: Unit) -> Iterator[Change]:

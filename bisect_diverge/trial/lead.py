@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bisect_diverge.environment.inputs import FILE, texts_in
+from bisect_diverge.environment.inputs import FILE
+from bisect_diverge.environment.named_files import texts_in
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.trial.inputs import path_of, rows
 

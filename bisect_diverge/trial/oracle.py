@@ -31,11 +31,12 @@ from bisect_diverge.trial.judge import Judgement, consequences, inert, is_whole,
 from bisect_diverge.trial.nearness import nearness, numbers_at, watched
 from bisect_diverge.trial.outputs import is_lendable, lost, made_anew
 from bisect_diverge.trial.packages import CannotBuildError
-from bisect_diverge.trial.parts import parts_of
+from bisect_diverge.trial.parts import doubt_of, parts_of
 from bisect_diverge.trial.runner import Ended, Launch, last_words, run
 from bisect_diverge.trial.swap_seed import held_in, moved, of_all_ranks, seeds_in
 from bisect_diverge.trial.units import Units, left_over
 from bisect_diverge.trial.unrecorded import End, end_of, told, unrecorded
+from bisect_diverge.trial.versions import as_read_by
 from bisect_diverge.trial.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -355,6 +356,7 @@ class Trials:
         self, swapped: frozenset[Unit], verdict: Judgement, environment: Environment, seconds: float, stopped: int
     ) -> Trial:
         of_a = self._record_a.environment
+        environment = as_read_by(self._record_a, environment)
         return Trial(
             n=self._next(),
             base="a",
@@ -412,6 +414,10 @@ class Trials:
             ReplayError: if something that is needed for it is gone.
         """
         return parts_of(self._pair.sides.a, self._pair.sides.b, unit)
+
+    def doubt(self, unit: Unit) -> str:
+        """Return what else has part if all parts of a unit do not make what it makes; empty: they do make it."""
+        return doubt_of(unit)
 
     def observe(self, swapped: frozenset[Unit]) -> Observation:
         """Return the parameters after the last step, unrecorded and recorded; nothing of it is remembered."""

@@ -14,12 +14,13 @@ from bisect_diverge.errors import NotComparableError, ReplayError, UsageError
 from bisect_diverge.model.address import PHASE_CODE, Phase
 from bisect_diverge.model.replay import NOT_KEPT, Forced, Replay, read_forced
 from bisect_diverge.model.run import Capture
-from bisect_diverge.record.settings import VARIABLE, ReplaySettings, Settings
+from bisect_diverge.record.settings import ReplaySettings
 from bisect_diverge.store.reader import Run
 from bisect_diverge.trial.judge import consequences, inert
 from bisect_diverge.trial.oracle import Trials, merged_record
 from bisect_diverge.trial.search import TrialOptions, trials
 from bisect_diverge.trial.units import left_over
+from bisect_diverge.trial.versions import as_read_by
 
 if TYPE_CHECKING:
     from bisect_diverge.model.replay import Own
@@ -104,7 +105,8 @@ def replay(
                     own for rank, file in ranks for own in replayed(file, step, control.side(rank), changed.side(rank))
                 )
                 environment = changed.run.first.record.environment
-    of_a = merged_record(a).environment
+    record = merged_record(a)
+    of_a, environment = record.environment, as_read_by(record, environment)
     rest = left_over(moved, environment)
     return Replay(
         step=step,
@@ -139,11 +141,10 @@ def _made(oracle: Trials, swapped: frozenset[Unit], folder: Path, a: Run, step: 
 
 def _replaying(launch: Launch, replay: ReplaySettings, capture: Capture, keep_bytes: int) -> Launch:
     """Return what to start so that a step is replayed in place, and nothing else is recorded."""
-    settings = Settings.from_json(launch.environment[VARIABLE])
+    settings = launch.settings
     assert settings.trial is not None
     options = replace(settings.options, capture=capture, keep_bytes=keep_bytes, steps=(replay.step, replay.step + 1))
-    changed = replace(settings, options=options, trial=replace(settings.trial, replay=replay))
-    return replace(launch, environment=launch.environment | {VARIABLE: changed.to_json()})
+    return launch.recorded_as(replace(settings, options=options, trial=replace(settings.trial, replay=replay)))
 
 
 def _still_other(units: Sequence[Unit]) -> list[str]:

@@ -7,9 +7,11 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from bisect_diverge.record.settings import VARIABLE, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +40,15 @@ class Launch:
     """Processors that it may run on; empty: those that we may."""
     inherited: Mapping[str, int] = field(default_factory=dict)
     """``umask`` and limits of the operating system (``nofile``) that it has; those that are not named are ours."""
+
+    @property
+    def settings(self) -> Settings:
+        """How it is recorded."""
+        return Settings.from_json(self.environment[VARIABLE])
+
+    def recorded_as(self, settings: Settings) -> Launch:
+        """Return the same, recorded in another way."""
+        return replace(self, environment=self.environment | {VARIABLE: settings.to_json()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ def write_view(
         folder: Directory of the trial.
         hidden: Files that are there, but that the process must not see.
         remade: Folders that may be made again.
-        inputs: What is read otherwise, as `record.divert.Inputs` takes it.
+        inputs: What is read otherwise, as `record.led_inputs.Inputs` takes it.
     """
     view = {"hidden": sorted(hidden), "remade": sorted(remade), **(inputs or {})}
     (folder / FILES).mkdir(exist_ok=True)

@@ -62,7 +62,7 @@ def _of_whole(
     if kinds <= {NONE, ""}:
         return _of_files(a, b, differing)
     broken = next((kind for kind in kinds if kind.startswith(NOT_READ)), "")
-    reason = broken or "one of the two runs was recorded in a git repository, the other outside of one"
+    reason = broken or "one of the two runs was recorded in a git repository, the other outside of one or without git"
     return tuple(Untested(unit=_plain(difference), reason=reason) for difference in differing)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -396,6 +397,8 @@ def _bare(state: State) -> State:
 
 
 def _nothing(record: RunRecord) -> Path:
+    if shutil.which("git") is None:
+        raise CannotBuildError("git is not installed here (there is none on PATH): no recorded commit can be read")
     raise CannotBuildError(f"there is no git repository at {record.cwd} any more")
 
 

@@ -12,10 +12,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bisect_diverge.environment.dataset import DECLARED
-from bisect_diverge.environment.documents import mixed
+from bisect_diverge.environment.documents import as_text, changes, mixed, parse
 from bisect_diverge.environment.inputs import FILE, LISTING, NAMED, kept, names_in, present
-from bisect_diverge.record.divert import NOT_OPENED, OPENED
-from bisect_diverge.trial.inputs import HASH, content, file_in, is_native, keys_of, path_of, rows, split_key, text_of
+from bisect_diverge.record.led_inputs import NOT_OPENED, OPENED
+from bisect_diverge.trial.inputs import (
+    HASH,
+    by_name,
+    content,
+    file_in,
+    is_native,
+    keys_of,
+    path_of,
+    rows,
+    shown,
+    split_key,
+    text_of,
+)
+from bisect_diverge.trial.keys_between import stand_ins
 from bisect_diverge.trial.lead import lead
 from bisect_diverge.trial.outputs import in_a, of_b_alone, read_by_b_alone
 from bisect_diverge.trial.packages import CannotBuildError
@@ -134,21 +147,42 @@ def _list(sides: Sides, unit: Unit, draft: Draft) -> None:
 
 
 def _overlay(sides: Sides, name: str, units: Sequence[Unit], draft: Draft, number: int) -> None:
-    """Write A's file with B's values of some keys, and let it be read in the place of A's."""
-    text, other = (
-        next((text_of(r, name, s.value) for s in r.environment.settings if s.knob == f"{FILE}{name}"), None)
-        for r in (sides.a, sides.b)
-    )
-    wanted = {split_key(sides.a, unit.knob)[1]: unit.b for unit in units}
-    made = None if text is None else mixed(text, Path(name).suffix.lower(), wanted, other or "")
+    """Write A's file with B's values of some keys, and let it be read in the place of A's.
+
+    B's values are those of the file of this name, or of the one that B's command names instead of it.
+    """
+    text = _text(sides.a, name)
+    other = _text(sides.b, stand_ins(sides.a, sides.b).get(name, name)) or ""
+    suffix = Path(name).suffix.lower()
+    keys = {split_key(sides.a, unit.knob)[1]: unit.b for unit in units}
+    made = None if text is None else mixed(text, suffix, _unmasked(keys, text, other, suffix), other)
     if made is None:
-        raise CannotBuildError(f"{name} cannot be given these keys: {', '.join(wanted)}")
+        raise CannotBuildError(f"{name} cannot be given these keys: {', '.join(keys)}")
     path = path_of(sides.a.cwd, name)
     place = draft.folder / OVERLAYS / f"{number}{Path(name).suffix}"
     place.parent.mkdir(exist_ok=True)
     place.write_text(made, encoding="utf-8")
     draft.paths[path] = str(place)
     draft.expected[path] += [(str(unit), NOT_OPENED) for unit in units]
+
+
+def _text(record: RunRecord, name: str) -> str | None:
+    rows_of_it = (s for s in record.environment.settings if s.knob == f"{FILE}{name}")
+    return next((text_of(record, name, row.value) for row in rows_of_it), None)
+
+
+def _unmasked(keys: dict[str, str | None], text: str, other: str, suffix: str) -> dict[str, str | None]:
+    """Return keys and values as B's file has them: those of units are masked where they are credentials."""
+    trees = parse(text, suffix), parse(other, suffix)
+    of_b = {} if None in trees else by_name(changes(*trees))
+    found = {}
+    for name, value in keys.items():
+        change = of_b.get(name)
+        if change is None or value != shown(change, change.b):
+            found[name] = value
+        else:
+            found[change.name] = as_text(change.b)
+    return found
 
 
 def _make_folders(draft: Draft) -> None:

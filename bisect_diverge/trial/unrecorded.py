@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bisect_diverge.errors import NotComparableError
 from bisect_diverge.model.witness import Witness, read_witnesses
-from bisect_diverge.record.settings import VARIABLE, Settings, WitnessSettings
+from bisect_diverge.record.settings import WitnessSettings
 from bisect_diverge.trial.witnessed import witnessed
 
 if TYPE_CHECKING:
@@ -53,9 +53,8 @@ def unrecorded(launch: Launch, folder: Path, updates: int) -> Launch:
         folder: Gets what is told.
         updates: Number of updates.
     """
-    settings = Settings.from_json(launch.environment[VARIABLE])
-    witness = replace(settings, witness=WitnessSettings(folder=str(folder), stop_after=updates))
-    return replace(launch, environment=launch.environment | {VARIABLE: witness.to_json()})
+    witness = WitnessSettings(folder=str(folder), stop_after=updates)
+    return launch.recorded_as(replace(launch.settings, witness=witness))
 
 
 def told(folder: Path, ranks: int, updates: int) -> End:

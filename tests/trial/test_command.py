@@ -142,3 +142,16 @@ def test_the_launchers_options_are_swapped_apart():
     b = line("python -m torch.distributed.run --standalone --nproc_per_node=2 t.py --o x", script_at=5)
     assert differing(a, b) == [("launcher.--nproc_per_node", "1", "2")]
     assert mixed(a, b, {"launcher.--nproc_per_node": "2"}) == b.tokens()
+
+
+def test_what_only_starts_the_command_is_no_part_of_it():
+    """A time limit is no difference and no part of a trial; a variable of ``env`` is one, and can be swapped."""
+    plain = line("python -u t.py --lr 1", script_at=2)
+    limited = line("timeout 4 nice -n 5 python -u t.py --lr 1", script_at=7)
+    assert differing(plain, limited) == []
+    assert limited.tokens() == plain.tokens()
+    given = line("timeout 4 env OMP_NUM_THREADS=2 python -u t.py --lr 1", script_at=6)
+    assert differing(plain, given) == [("launcher.OMP_NUM_THREADS", None, "2")]
+    both = ("env", "OMP_NUM_THREADS=2", "python", "-u", "t.py", "--lr", "1")
+    assert mixed(plain, given, {"launcher.OMP_NUM_THREADS": "2"}) == given.tokens() == both
+    assert mixed(given, plain, {"launcher.OMP_NUM_THREADS": None}) == plain.tokens()

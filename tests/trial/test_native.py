@@ -40,6 +40,9 @@ read.append(float(h5py.File("made.h5")["x"][0]))
 connection = sqlite3.connect("a.db")
 read.append(connection.execute("select v from t").fetchone()[0])
 connection.execute("insert into t values (9)"), connection.commit()
+for name in ("file:a.db", f"file://{folder}/a.db?mode=ro"):
+    read.append(len(sqlite3.connect(name, uri=True).execute("select v from t").fetchall()))
+read.append(len(sqlite3.dbapi2.connect("a.db").execute("select v from t").fetchall()))
 read.append(torch.from_file("a.bin", size=1).item())
 read.append(torch.UntypedStorage.from_file("a.bin", False, 4).nbytes())
 torch.from_file("a.bin", shared=True, size=1).fill_(8.0)
@@ -70,7 +73,7 @@ def test_libraries_read_and_write_in_the_trial(tmp_path):
     before = {path.name: path.read_bytes() for path in user.iterdir()}
     done = run(sys.executable, "-c", LED, str(user), str(scratch))
     read, not_opened = json.loads(done.stdout)
-    assert read == [2.0, 5.0, 2.0, 2.0, 4]
+    assert read == [2.0, 5.0, 2.0, 2, 2, 2, 2.0, 4]
     assert not_opened == [f"dataset.file:{user}/never"]
     assert {path.name: path.read_bytes() for path in user.iterdir()} == before
 
@@ -208,3 +211,11 @@ def test_a_file_that_only_c_has_read_is_found(tmp_path):
     assert [u["knob"] for cause in found["causes"] for u in cause["units"]] == ["named:other.txt"]
     assert found["causes"][0]["sufficient"]
     assert found["causes"][0]["necessary"]
+
+
+@pytest.mark.parametrize("module", sorted({row.module for row in OPENERS}))
+def test_every_library_of_the_table_is_on_the_page(module):
+    """What is diverted is documented, under the name that people know."""
+    page = (Path(__file__).parents[2] / "docs" / "trials.md").read_text(encoding="utf-8")
+    names = {"sqlite3": "SQLite", "sqlite3.dbapi2": "SQLite", "torch": "torch.from_file"}
+    assert names.get(module, module) in page

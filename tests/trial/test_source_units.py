@@ -92,6 +92,15 @@ def test_the_source_is_one_unit_of_commits_and_files(project):
     assert [part.knob for part in parts_of(a, b, steps[2])] == ["commit", "file:extra.py", "file:net.py"]
 
 
+def test_without_git_it_is_said_that_git_is_missing(project, monkeypatch):
+    """And not that the repository were gone."""
+    _, a, b, _ = project
+    monkeypatch.setenv("PATH", "")
+    reasons = [row.reason for row in units_of(a, b).untestable if row.unit.layer is Layer.SOURCE]
+    assert reasons
+    assert all(reason.startswith("git is not installed here") for reason in reasons), reasons
+
+
 def test_files_are_named_from_the_folder_in_which_the_run_was_recorded(project, tmp_path):
     """Also where the repository begins above it: a file that a trial restores is not said to have changed."""
     folder, _, _, _ = project
