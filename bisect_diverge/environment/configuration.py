@@ -12,6 +12,7 @@ from bisect_diverge.environment.arguments import split
 from bisect_diverge.environment.hashing import hash_file
 from bisect_diverge.environment.knobs import Variable, setting
 from bisect_diverge.environment.secrets import MASKED, is_secret
+from bisect_diverge.environment.wrappers import unwrapped
 from bisect_diverge.model.environment import Layer
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def read_launcher(command: Sequence[str], argv: Sequence[str] | None = None) -> 
         command: The recorded command; empty: not known.
         argv: The script's command line, program first; None: this process's.
     """
+    command = unwrapped(command)
     for argument in split(command[1 : script_at(command, sys.argv if argv is None else argv)]):
         value = MASKED if is_secret(argument.name, argument.value) else argument.value
         yield setting(Layer.CONFIGURATION, f"launcher.{argument.name}", value, resolved=False)

@@ -122,6 +122,9 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation("hardware:WORLD_SIZE", ("hardware:world.size", "hardware:LOCAL_WORLD_SIZE")),
     Explanation("hardware:threads.intra_op", _OF_TORCHS_THREADS),
     Explanation("hardware:loader.*.num_workers", _LOADER, one_sided=True),
+    Explanation("hardware:loader.*.num_workers", ("hardware:loader.*.threads",), may_stay=True),
+    Explanation("hardware:threads.intra_op", ("hardware:loader.*.threads",), may_stay=True),
+    Explanation("seeds:loader.*.worker_init_fn", ("hardware:loader.*.threads",), may_stay=True),
     Explanation("hardware:cpu.logical", ("hardware:affinity", *_THREADS)),
     Explanation(
         "hardware:cpu.model",
@@ -191,6 +194,7 @@ def differences(a: Environment, b: Environment) -> tuple[Difference, ...]:
     """
     values_a, values_b = _values(a), _values(b)
     _align_ends(values_a, values_b)
+    _align_given(values_a, values_b)
     found: dict[_Key, Difference] = {}
     for key in sorted({*values_a, *values_b}, key=_order):
         one, other = values_a.get(key), values_b.get(key)
@@ -280,6 +284,19 @@ def _align_ends(a: dict[_Key, str], b: dict[_Key, str]) -> None:
                 at_start = other.get((key[0], start, True), other.get((key[0], start, False)))
                 if at_start is not None:
                     other[key] = at_start
+
+
+def _align_given(a: dict[_Key, str], b: dict[_Key, str]) -> None:
+    """Compare what the processes had where one of them had another value than it was given.
+
+    A knob with a request has a resolved value only where that is another one (a launcher, or the script, has set the
+    variable): without one the process had what was requested.
+    """
+    for values, other in ((a, b), (b, a)):
+        for layer, knob, resolved in [k for k in other if k[2] and k not in values]:
+            given = values.get((layer, knob, False))
+            if given is not None:
+                values[layer, knob, resolved] = given
 
 
 def _explains(by: _Key, what: Difference) -> bool:

@@ -155,6 +155,7 @@ def loader_setting(
     multiprocessing_context: object = None,
     in_order: bool = True,
     pin_memory: bool = False,
+    threads: int | None = None,
 ) -> tuple[Setting, ...]:
     """Return what a data loader resolved to; the arguments are the loader's own.
 
@@ -168,6 +169,8 @@ def loader_setting(
         multiprocessing_context: A context, the name of a start method, or None for the platform's.
         in_order: Whether batches come in the order of their indices.
         pin_memory: Whether batches are copied into pinned memory.
+        threads: Threads of a torch operation where the samples are made: in a worker, without workers in this process;
+            None: not known.
     """
     values: dict[str, object] = {"num_workers": num_workers, "pin_memory": pin_memory}
     if num_workers:
@@ -175,6 +178,8 @@ def loader_setting(
         values["persistent_workers"] = persistent_workers
         values["start_method"] = _start_method(multiprocessing_context)
         values["in_order"] = in_order
+    if threads is not None:
+        values["threads"] = threads
     return tuple(
         setting(Layer.HARDWARE, f"loader.{name}.{knob}", value, resolved=True) for knob, value in values.items()
     )

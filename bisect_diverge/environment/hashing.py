@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import stat
 from typing import TYPE_CHECKING
 
 import xxhash
@@ -28,8 +30,10 @@ def hash_file(path: Path, *, sampled: bool = False) -> str:
         sampled: Read the first, middle and last 64 KiB and the size only; the text says so.
 
     Raises:
-        OSError: if it cannot be read.
+        OSError: if it cannot be read, or is no regular file: a pipe would be waited for.
     """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     state = xxhash.xxh3_128()
     with path.open("rb", buffering=0) as file:
         size = file.seek(0, 2)

@@ -19,19 +19,15 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
-from bisect_diverge.environment.arguments import split
 from bisect_diverge.environment.configuration import FILE_SUFFIXES, LARGEST_FILE, name_of
-from bisect_diverge.environment.documents import parse
-from bisect_diverge.environment.given import as_given
 from bisect_diverge.environment.hashing import SAMPLED, hash_bytes, hash_file
-from bisect_diverge.environment.knobs import setting
+from bisect_diverge.environment.knobs import NOT_READ, setting
 from bisect_diverge.environment.patch import DATA
 from bisect_diverge.environment.secrets import mask_data
-from bisect_diverge.environment.variables import layer_of as layer_of_variable
 from bisect_diverge.model.environment import Layer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from bisect_diverge.model.environment import Setting
 
@@ -45,7 +41,7 @@ NAMED = "named:"
 """How the knob of a file begins that the command names, and that nothing was seen to open."""
 OPENED_BY = "opened:"
 """How the knob of a file begins that a library opened by itself."""
-CHANGED = "changed while the run went on"
+CHANGED = f"{NOT_READ}: it was changed while the run went on"
 """Value of a file that was another when the run ended than when it was read, and that the run itself did not change."""
 REST = "files.rest"
 """Knob of all files beyond `MOST_FILES`."""
@@ -75,9 +71,6 @@ SECRET_SUFFIXES = frozenset({".pem", ".key", ".p12", ".pfx"})
 """Files that are credentials by their name or place: neither a copy nor a hash of them is kept."""
 
 _SEPARATOR = b"\0"
-_LONGEST_PATH = 4096
-_PROGRAMS = (".py", ".pyc", ".so", ".sh")
-"""What a command names to run it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +97,8 @@ class Keeper:
         self._folder = run / FOLDER
         self._on = on
         self._left = MOST_BYTES
+        self.whole = MOST_HASHED
+        """Bytes that may still be hashed while the script waits; files beyond them are sampled."""
         with contextlib.suppress(OSError):  # another rank, or `bd record` itself, has begun
             self._left -= sum(entry.stat().st_size for entry in self._folder.iterdir())
 
@@ -146,11 +141,14 @@ def before(path: str, keeper: Keeper) -> Before | None:
         size = os.stat(path).st_size  # noqa: PTH116 - a path of the user's
         if not os.path.isfile(path) or is_secret(Path(path)):  # noqa: PTH113
             return None
-        whole = hash_file(Path(path), sampled=size > WHOLE_BYTES)
+        sampled = size > min(WHOLE_BYTES, keeper.whole)
+        whole = hash_file(Path(path), sampled=sampled)
         found = Before(whole=whole, sampled=hash_file(Path(path), sampled=True), size=size)
     except OSError:
         return None
-    keeper.file(Path(path), whole, size)
+    if not sampled:
+        keeper.whole -= size
+        keeper.file(Path(path), whole, size)
     return found
 
 
@@ -235,7 +233,7 @@ def read_files(
     rest = xxhash.xxh3_128()
     beyond = 0
     wanted = [path for path in paths if not is_secret(Path(path))]
-    sizes = dict(_sizes(path for path in wanted if path not in overwritten))
+    sizes = dict(sizes_of(path for path in wanted if path not in overwritten))
     sizes = {p: overwritten[p].size if p in overwritten else sizes[p] for p in wanted if p in overwritten or p in sizes}
     whole = WHOLE_BYTES if sum(min(size, WHOLE_BYTES) for size in sizes.values()) <= MOST_HASHED else 0
     for count, (path, size) in enumerate(sizes.items()):
@@ -255,53 +253,6 @@ def read_files(
         yield setting(Layer.DATASET, REST, f"xxh3:{rest.hexdigest()} ({beyond} files)", resolved=False)
 
 
-def named_files(command: Sequence[str], cwd: Path, read: Iterable[str] = ()) -> Iterator[str]:
-    """Yield the absolute paths of the data files that a command names, a variable, or a configuration file.
-
-    Nobody has seen that they were opened: a library may do that by itself.
-
-    Args:
-        command: Program and arguments.
-        cwd: Working directory of the run.
-        read: Absolute paths of files that were read; the configuration files among them are looked into.
-    """
-    known = (Layer.CONFIGURATION, Layer.DATASET)
-    words = [argument.value for argument in split(command[1:])]
-    words += [value for name, value in (as_given() or {}).items() if layer_of_variable(name) in known]
-    for path in read:
-        words += texts_in(path)
-    found = dict.fromkeys(os.path.normpath(cwd / word) for word in words if word and "\0" not in word)
-    for path in found:
-        if os.path.isfile(path) and not _is_program(path) and not is_configuration(path):  # noqa: PTH113
-            yield path
-
-
-def texts_in(path: str) -> list[str]:
-    """Return the values of a configuration file that are texts and may be paths; none of a file that is none."""
-    suffix = os.path.splitext(path)[1].lower()  # noqa: PTH122
-    try:
-        if suffix not in FILE_SUFFIXES or os.stat(path).st_size > SEARCHED_BYTES:  # noqa: PTH116
-            return []
-        tree = parse(Path(path).read_text(encoding="utf-8"), suffix)
-    except (OSError, UnicodeDecodeError):
-        return []
-    return list(_texts(tree))
-
-
-def _texts(tree: object) -> Iterator[str]:
-    if isinstance(tree, str):
-        if 0 < len(tree) <= _LONGEST_PATH and "\n" not in tree:
-            yield tree
-        return
-    parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list | tuple) else ()
-    for part in parts:
-        yield from _texts(part)
-
-
-def _is_program(path: str) -> bool:
-    return path.endswith(_PROGRAMS) or os.access(path, os.X_OK)
-
-
 def _as_read(path: str, state: tuple[int, int] | None, held: Before | None, *, sampled: bool) -> str:
     """Return the hash of a file as it was read; empty if it cannot be read any more."""
     if held is not None:
@@ -314,7 +265,8 @@ def _as_read(path: str, state: tuple[int, int] | None, held: Before | None, *, s
     return value if state in (None, (status.st_mtime_ns, status.st_size)) else CHANGED
 
 
-def _sizes(paths: Iterable[str]) -> Iterator[tuple[str, int]]:
+def sizes_of(paths: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Yield paths with the sizes in bytes of what lies there; a path at which nothing lies is left out."""
     for path in paths:
         with contextlib.suppress(OSError):
             yield path, os.stat(path).st_size  # noqa: PTH116 - a path of the user's, as it was recorded

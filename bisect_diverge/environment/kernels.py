@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bisect_diverge.environment import blas
-from bisect_diverge.environment.knobs import AbsentError, Knob, Variable, attribute, call, loaded, setting
+from bisect_diverge.environment.knobs import (
+    AbsentError,
+    Knob,
+    Variable,
+    attribute,
+    call,
+    loaded,
+    name_of_callable,
+    setting,
+)
 from bisect_diverge.model.environment import Layer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from bisect_diverge.model.environment import Setting
 
@@ -289,19 +299,21 @@ def compile_setting(number: int, arguments: Mapping[str, object]) -> tuple[Setti
 
     Args:
         number: Number of the call, from 0.
-        arguments: Its keyword arguments; a function given as backend counts by its name.
+        arguments: Its keyword arguments; functions, as backend or among the options, count by their names.
     """
-    values = {knob: arguments.get(knob) for knob in COMPILE_KNOBS}
     return tuple(
-        setting(Layer.KERNELS, f"compiled.{number}.{knob}", _argument_text(value, COMPILE_KNOBS[knob]), resolved=True)
-        for knob, value in values.items()
+        setting(Layer.KERNELS, f"compiled.{number}.{knob}", argument_text(knob, arguments.get(knob)), resolved=True)
+        for knob in COMPILE_KNOBS
     )
 
 
-def _argument_text(value: object, default: str) -> str:
+def argument_text(knob: str, value: object) -> str:
+    """Return an argument of ``torch.compile`` as it is recorded: never with a place in memory."""
     if value is None:
-        return default
-    return str(getattr(value, "__name__", value))
+        return COMPILE_KNOBS[knob]
+    if isinstance(value, Mapping):
+        value = {name: name_of_callable(option) if callable(option) else option for name, option in value.items()}
+    return name_of_callable(value) if callable(value) else str(value)
 
 
 OPTIMIZER_KNOBS = ("foreach", "fused", "capturable", "differentiable")

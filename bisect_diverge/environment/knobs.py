@@ -89,6 +89,17 @@ def setting(layer: Layer, knob: str, value: object, *, resolved: bool) -> Settin
     return Setting(layer=layer, knob=as_text(knob), value=MASKED if masked else text, resolved=resolved, masked=masked)
 
 
+def name_of_callable(function: object) -> str:
+    """Return the name by which a function or callable object is found again, never where it lies in memory.
+
+    Args:
+        function: Of a partial one the name is that of what it calls, of an object that of its class.
+    """
+    inner = getattr(function, "func", function)
+    kind = type(inner)
+    return f"{getattr(inner, '__module__', kind.__module__)}.{getattr(inner, '__qualname__', kind.__qualname__)}"
+
+
 def as_text(value: object) -> str:
     """Return the text of a value; bytes that are no UTF-8 are escaped."""
     return str(value).encode("utf-8", "backslashreplace").decode("utf-8")

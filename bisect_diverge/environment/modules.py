@@ -100,8 +100,9 @@ def keep_modules(run: Path, cwd: Path, rows: Sequence[Setting]) -> None:
         cwd: Its working directory.
         rows: What was recorded of it.
     """
-    loaded = {s.knob.removeprefix(MODULE): s.value for s in rows if s.layer is Layer.SOURCE and MODULE in s.knob}
-    known = _in_repository(cwd, loaded, rows) | {s.knob.removeprefix(FILE) for s in rows if s.layer is Layer.SOURCE}
+    source = [s for s in rows if s.layer is Layer.SOURCE]
+    loaded = {s.knob.removeprefix(MODULE): s.value for s in source if s.knob.startswith(MODULE)}
+    known = _in_repository(cwd, loaded, rows) | {s.knob.removeprefix(FILE) for s in source}
     keeper = Keeper(run)
     for name, value in loaded.items():
         path = cwd / name

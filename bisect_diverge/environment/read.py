@@ -25,7 +25,6 @@ from bisect_diverge.environment import (
 )
 from bisect_diverge.environment.given import as_given, remember
 from bisect_diverge.environment.knobs import UNSET, Knob, read_table, setting
-from bisect_diverge.environment.secrets import MASKED, is_secret
 from bisect_diverge.model.environment import Layer, Setting
 
 if TYPE_CHECKING:
@@ -140,8 +139,7 @@ def _variables_now(start: Sequence[Setting]) -> Iterable[Setting]:
     for name in sorted({*os.environ, *(s.knob for s in start)}):
         layer = variables.layer_of(name, (name,) if name in asked else ())
         if layer is not None:
-            value = os.environ.get(name, UNSET)
-            yield setting(layer, name, MASKED if is_secret(name, value) else value, resolved=True)
+            yield variables.variable_setting(layer, name, os.environ.get(name, UNSET), resolved=True)
 
 
 def _all(read: Callable[[], Iterable[Setting]]) -> list[Setting]:

@@ -32,6 +32,12 @@ SECRET_PAIRS = frozenset(
 DOUBTFUL_WORDS = frozenset({"token", "key", "auth", "bearer", "cookie", "pat", "dsn"})
 """So is a name with one of these, unless the value is plainly none, as in ``--max-token 512``."""
 
+ENDS = (
+    "pass", "passwd", "password", "passphrase", "pw", "pwd", "secret", "token", "tok", "key", "auth", "authorization",
+    "cred", "creds", "credentials", "cookie", "session", "webhook", "dsn",
+)  # fmt: skip
+"""Ends of words in the names of variables that nobody has put on a list."""
+
 PLAIN_VALUE = re.compile(
     r"""
     [-+]?[\d_.]+(e[-+]?\d+)?%?                                   # a number
@@ -93,10 +99,22 @@ PIECE = re.compile(r"[A-Za-z0-9]{20,}")
 
 def secret_name(name: str, value: str) -> bool:
     """Whether a name says that its value is a secret."""
-    words = [w.lower() for w in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
+    words = _words(name)
     if SECRET_WORDS.intersection(words) or SECRET_PAIRS.intersection(pairwise(words)):
         return bool(value)
     return bool(DOUBTFUL_WORDS.intersection(words)) and bool(value) and not PLAIN_VALUE.fullmatch(value)
+
+
+def may_be_secret(name: str, value: str) -> bool:
+    """Whether a name can be that of a secret: a stricter look than `secret_name`, for names that no table lists.
+
+    A script reads ``PGPASS``, ``DB_PW``, ``HFTOK``: short secrets that no shape gives away.
+    """
+    return any(word.endswith(ENDS) for word in _words(name)) and bool(value) and not PLAIN_VALUE.fullmatch(value)
+
+
+def _words(name: str) -> list[str]:
+    return [w.lower() for w in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
 
 
 def looks_secret(value: str) -> bool:

@@ -19,7 +19,7 @@ from bisect_diverge.environment import (
     seeds,
 )
 from bisect_diverge.environment.knobs import UNSET, Variable, setting
-from bisect_diverge.environment.secrets import MASKED, is_secret
+from bisect_diverge.environment.secrets import MASKED, is_secret, may_be_secret
 from bisect_diverge.model.environment import Layer
 
 if TYPE_CHECKING:
@@ -92,13 +92,15 @@ def read(given: Mapping[str, str], now: Mapping[str, str], extra_names: Sequence
         if layer is None:
             continue
         if name in given:
-            yield _setting(layer, name, given[name], resolved=False)
+            yield variable_setting(layer, name, given[name], resolved=False)
         if now.get(name) != given.get(name):
-            yield _setting(layer, name, now.get(name, UNSET), resolved=True)
+            yield variable_setting(layer, name, now.get(name, UNSET), resolved=True)
 
 
-def _setting(layer: Layer, name: str, value: str, *, resolved: bool) -> Setting:
-    return setting(layer, name, MASKED if is_secret(name, value) else value, resolved=resolved)
+def variable_setting(layer: Layer, name: str, value: str, *, resolved: bool) -> Setting:
+    """Return the setting of a variable; what is or may be a credential is masked."""
+    hide = is_secret(name, value) or (layer_of(name) is None and may_be_secret(name, value))
+    return setting(layer, name, MASKED if hide else value, resolved=resolved)
 
 
 def _matches(name: str, pattern: str) -> bool:

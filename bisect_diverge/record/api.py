@@ -152,7 +152,7 @@ def _make_alone(path: Path) -> None:
         raise OutputExistsError(f"{path} exists already", hint="another recording has just made it") from error
 
 
-_OURS = re.compile(r"rank-\d+(\.\d+)?\.h5|stdout\.log|source\.patch|trials|files|seen-\d+")
+_OURS = re.compile(r"rank-\d+(\.\d+)?\.h5|stdout\.log|source\.patch|outside\.json|trials|files|seen-\d+")
 
 
 def _is_recording(path: Path) -> bool:
@@ -201,9 +201,10 @@ def check_paths(paths: Sequence[str | os.PathLike[str]]) -> None:
 def remove_run(path: Path) -> None:
     """Remove the directory of a run in which nothing was recorded; what the script has put there stays."""
     from bisect_diverge.environment.inputs import FOLDER
+    from bisect_diverge.record.settings import OUTSIDE
 
     copies = [f"{FOLDER}/{copy.name}" for copy in (path / FOLDER).glob("*") if re.fullmatch("[0-9a-f]{32}", copy.name)]
-    for name in ("stdout.log", "source.patch", *copies):
+    for name in ("stdout.log", "source.patch", OUTSIDE, *copies):
         with contextlib.suppress(OSError):
             (path / name).unlink()
     for folder in (path / FOLDER, path):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-from bisect_diverge.record.settings import VARIABLE, Settings
+from bisect_diverge.record.settings import LONGEST, OUTSIDE, VARIABLE, Settings
 
 DIRECTORY = Path(__file__).parent / "_bootstrap"
 """Goes first on ``PYTHONPATH`` of the recorded command; holds ``sitecustomize.py`` and nothing else."""
@@ -33,12 +34,26 @@ def start() -> None:
 
 
 def environment_for(settings: Settings, base: dict[str, str]) -> dict[str, str]:
-    """Return the environment that makes a command record itself."""
+    """Return the environment that makes a command record itself.
+
+    What is too long for a variable goes into a file in the run's directory, `OUTSIDE`.
+    """
     from bisect_diverge.environment.variables import layer_of
 
     path = base.get("PYTHONPATH")
     given = {name: value for name, value in base.items() if layer_of(name, settings.env_names) is not None}
     return base | {
-        VARIABLE: replace(settings, given=given).to_json(),
+        VARIABLE: _short(replace(settings, given=given)),
         "PYTHONPATH": os.pathsep.join([settings.bootstrap, path]) if path else settings.bootstrap,
     }
+
+
+def _short(settings: Settings) -> str:
+    """Return the settings as the text of a variable."""
+    if len(settings.to_json()) > LONGEST and settings.outside:
+        place = Path(settings.run) / OUTSIDE
+        place.write_text(json.dumps([setting.to_json() for setting in settings.outside]), encoding="utf-8")
+        settings = replace(settings, outside_at=str(place))
+    if len(settings.to_json()) > LONGEST:  # the process takes its own for them
+        settings = replace(settings, given=None)
+    return settings.to_json()

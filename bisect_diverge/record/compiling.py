@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from bisect_diverge.environment.kernels import argument_text
 from bisect_diverge.record.patches import Patches
+from bisect_diverge.record.quiet import quiet
 from bisect_diverge.record.settings import HELD_AT
 
 if TYPE_CHECKING:
@@ -24,7 +26,8 @@ def see_compile(recorder: Recorder, patches: Patches) -> None:
 
     def note(number: int, arguments: dict[str, Any]) -> dict[str, Any]:
         if recorder.active:
-            recorder.note_settings(compile_setting(number, arguments))
+            with quiet(recorder, "the arguments of torch.compile"):
+                recorder.note_settings(compile_setting(number, arguments))
         return arguments
 
     _follow(note, patches)
@@ -46,7 +49,7 @@ def hold_compile(pins: dict[str, str], owner: Owner, patches: Patches) -> None:
     def change(number: int, arguments: dict[str, Any]) -> dict[str, Any]:
         held = wanted.get(number, {})
         for argument, text in held.items():
-            asked = arguments.get(argument)
+            asked = argument_text(argument, arguments.get(argument))
             owner.notes.append(f"{argument} of torch.compile{HELD_AT}{text}; the script asked for {asked}")
         changed = arguments | {argument: _VALUES.get(text, text) for argument, text in held.items()}
         if "mode" in held and changed.get("options") is not None:  # it takes one of the two only

@@ -13,12 +13,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing typing would cost every process three milliseconds
     from typing import Any
 
-    from bisect_diverge.environment.inputs import Before
+    from bisect_diverge.environment.inputs import Before, Keeper
 
 IGNORED = ("/dev/", "/proc/", "/sys/")
 """No files of the user's."""
 MOST = 10_000
 """Paths that are remembered; a run that writes more is a run that writes samples."""
+MOST_BEFORE = 2000
+"""Files that are hashed and kept before the run changes them: the script waits meanwhile, and no more have a row."""
 CODE = (".py", ".pyc", ".pyi", ".pth", ".so", ".pyd")
 """Files that are read because they are run: source and packages have layers of their own."""
 SYSTEM = (*IGNORED, "/etc/", "/usr/", "/lib/", "/lib64/", "/bin/")
@@ -46,6 +48,8 @@ _is_spawned = "--multiprocessing-fork" in sys.orig_argv
 _pid = 0
 _began = 0.0
 _settings = ""
+_run = ""
+_keeper: Keeper | None = None
 _installed: tuple[str, ...] = ()
 
 
@@ -93,16 +97,19 @@ def written() -> dict[str, str]:
     return {path: word for path, word in _found.items() if not ours or not path.startswith(ours)}
 
 
-def opened() -> tuple[dict[str, tuple[int, int] | None], dict[str, list[str] | None], list[str]]:
+def opened(run: str) -> tuple[dict[str, tuple[int, int] | None], dict[str, list[str] | None], list[str]]:
     """Return the files that were read so far, absolute, the folders that were listed, and the children's other lines.
 
     Behind a file stands when it had been changed last and how many bytes it had when it was opened; None: not known.
     What children have read comes last, and of the folders that they have listed the names are not known (None), nor of
     very large ones. What the run had written itself before it read it is left out.
+
+    Args:
+        run: Directory of the run, in which the children have noted theirs.
     """
     read, listed = dict(_read), dict(_listed)  # before we look around ourselves
     others = []
-    for line in of_children(_folder()) if _settings else ():
+    for line in _of_children(run):
         if line[0] == "l":
             listed.setdefault(line[1:], None)
         elif line[0] == "r":
@@ -129,10 +136,11 @@ def code_read() -> list[str]:
     return list(_code)
 
 
-def of_children(folder: str) -> list[str]:
+def _of_children(folder: str) -> list[str]:
     """Return what the children have noted in a run's folder, and take their notes away.
 
-    A line is ``r`` and the path of a file, ``l`` and that of a folder, or ``s`` and what `record.worker_seeds` says.
+    A line is ``r`` and the path of a file, ``l`` and that of a folder, or ``s`` and what `record.worker_seeds` says, or
+    ``t`` and what `record.worker_threads` says.
     """
     from glob import escape, glob
 
@@ -148,10 +156,12 @@ def of_children(folder: str) -> list[str]:
 
 
 def _folder() -> str:
-    import json
+    global _run  # noqa: PLW0603 - the settings are long, and this is asked for each file
+    if not _run:
+        import json
 
-    run: str = json.loads(_settings)["run"]
-    return run
+        _run = json.loads(_settings)["run"]
+    return _run
 
 
 def _note_read(path: Any, table: dict[str, Any], kind: str) -> None:
@@ -229,7 +239,7 @@ def _look(*, last: bool) -> None:
     for path in held_files(last=last):
         if len(_read) >= MOST or path in _read or path in _found or path.endswith(CODE) or not _is_data(path):
             continue
-        if path.startswith(f"{_folder()}/"):
+        if path.startswith(f"{_folder()}/"):  # ours
             continue
         state = state_of(path)
         if state is not None and state[0] < _began * 1e9:
@@ -242,15 +252,25 @@ def _keep_before(path: Any, descriptor: Any = None) -> None:
     if not _settings or not isinstance(path, str | bytes | os.PathLike) or os.getpid() != _pid:
         return
     absolute = os.path.abspath(os.path.join(_folder_of(descriptor), os.fsdecode(path)))  # noqa: PTH100, PTH118
-    if absolute not in _read or absolute in _found or absolute in _before:
+    if absolute not in _read or absolute in _found or absolute in _before or len(_before) >= MOST_BEFORE:
         return
-    from pathlib import Path
+    from bisect_diverge.environment.inputs import before
 
-    from bisect_diverge.environment.inputs import Keeper, before
-
-    found = before(absolute, Keeper(Path(_folder()), on='"keep_data": false' not in _settings))
+    found = before(absolute, _keeping())
     if found is not None:
         _before[absolute] = found
+
+
+def _keeping() -> Keeper:
+    """Return what keeps files for the whole run: it counts what is there once, and how long the script has waited."""
+    global _keeper  # noqa: PLW0603 - see `begin`
+    if _keeper is None:
+        from pathlib import Path
+
+        from bisect_diverge.environment.inputs import Keeper
+
+        _keeper = Keeper(Path(_folder()), on='"keep_data": false' not in _settings)
+    return _keeper
 
 
 def _folder_of(descriptor: Any) -> str:
@@ -273,10 +293,17 @@ def note(path: Any) -> None:
 
 
 def _connect(database: Any) -> None:
-    """Note a database that SQLite is about to open: it may write to it without any notice."""
-    if isinstance(database, str | bytes | os.PathLike) and os.path.isfile(database):  # noqa: PTH113 - see the top
-        _note_read(database, _read, "r")
-        _keep_before(database)
+    """Note a database that SQLite is about to open: it may write to it without any notice, and makes one."""
+    from bisect_diverge.record.databases import file_of
+
+    path = file_of(database)
+    if path is None:
+        return
+    if os.path.isfile(path):  # noqa: PTH113 - see the top
+        _note_read(path, _read, "r")
+        _keep_before(path)
+    elif os.getpid() == _pid:
+        note(path)
 
 
 def _watch(event: str, arguments: tuple[Any, ...]) -> None:

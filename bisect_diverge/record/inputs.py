@@ -9,10 +9,11 @@ from pathlib import Path
 
 from bisect_diverge.environment.configuration import name_of
 from bisect_diverge.environment.dataset import DECLARED, files_below
-from bisect_diverge.environment.inputs import NAMED, OPENED_BY, Keeper, named_files, read_files, read_listings
+from bisect_diverge.environment.inputs import NAMED, OPENED_BY, Keeper, read_files, read_listings
 from bisect_diverge.environment.knobs import setting
+from bisect_diverge.environment.named_files import named_files
 from bisect_diverge.model.environment import Layer, Setting
-from bisect_diverge.record import files, worker_seeds
+from bisect_diverge.record import files, worker_seeds, worker_threads
 from bisect_diverge.record.divert import not_as_expected
 from bisect_diverge.record.initial import FirstStates
 from bisect_diverge.record.settings import Settings
@@ -34,8 +35,8 @@ def read_inputs(settings: Settings, cwd: str, states: FirstStates | None, seeded
     try:
         of_trial = settings.trial is not None
         files.look(last=True)
-        paths, folders, of_workers = files.opened()  # before we look around ourselves
-        found.extend(worker_seeds.settings(of_workers or (files.of_children(settings.run) if of_trial else [])))
+        paths, folders, told = files.opened(settings.run)  # before we look around ourselves
+        found.extend((*worker_seeds.settings(told), *worker_threads.settings(told)))
         keeper = Keeper(Path(settings.run), on=settings.options.keep_data and not of_trial)
         if states is not None:
             found.extend(states.settings(seeded, keeper))
@@ -70,10 +71,11 @@ def _of_run(
         how = "by a library itself" if path in by_libraries else "" if path in read else "not seen, but declared"
         if how:
             yield setting(Layer.DATASET, f"{OPENED_BY}{name_of(path, cwd)}", how, resolved=True)
+    listed = {path: names for path, names in folders.items() if not f"{path}{os.sep}".startswith(run)}
+    yield from read_listings(listed, cwd, keeper, own)  # what spawned ranks look up in the run itself is ours
     known = paths.keys() | own | {os.path.abspath(sys.argv[0])}  # noqa: PTH100 - links are the user's
     named = [p for p in named_files(settings.command, cwd, paths) if p not in known and _is_older(p, run)]
     yield from read_files(named, cwd, keeper, kind=NAMED)
-    yield from read_listings(folders, cwd, keeper, own)
 
 
 def _is_older(path: str, run: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from bisect_diverge.environment.modules import keep_modules
-from bisect_diverge.errors import RunError
 from bisect_diverge.store.reader import Run
 
 
@@ -23,5 +22,5 @@ def keep_code(run: Path, cwd: Path, *, on: bool = True) -> None:
         with Run(run) as recorded:
             for file in recorded.ranks.values():
                 keep_modules(run, cwd, file.record.environment.settings)
-    except (RunError, OSError):  # what became of the recording is said by whoever reads it
+    except Exception:  # what became of the recording is said by whoever reads it; the user's block goes on
         return

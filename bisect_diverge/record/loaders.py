@@ -10,11 +10,11 @@ from typing import Any
 
 from torch.utils.data import dataloader
 
-from bisect_diverge.environment.knobs import setting
+from bisect_diverge.environment.knobs import name_of_callable, setting
 from bisect_diverge.environment.seeds import BASE_SEED, LOADER, WORKER_INIT
 from bisect_diverge.model.address import NO_PASS
 from bisect_diverge.model.environment import Layer
-from bisect_diverge.record import worker_seeds
+from bisect_diverge.record import worker_seeds, worker_threads
 from bisect_diverge.record.codes import DATA
 from bisect_diverge.record.frames import user_site
 from bisect_diverge.record.generators import own_generators, text_of_generator
@@ -62,6 +62,7 @@ class Loaders:
 
         patches.replace(base, "__init__", __init__, like=init)
         patches.replace(base, "__next__", __next__, like=following)
+        worker_threads.follow(recorder.settings.run, patches)
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
@@ -95,6 +96,7 @@ class Loaders:
                     multiprocessing_context=loader.multiprocessing_context,
                     in_order=getattr(loader, "in_order", True),
                     pin_memory=loader.pin_memory,
+                    threads=worker_threads.threads_of(loader.num_workers),
                 )
             )
             self._note_generators(name, loader)
@@ -116,7 +118,7 @@ class Loaders:
         first = loader.worker_init_fn
         if first is not None and loader.num_workers:
             knob = f"{LOADER}{name}{WORKER_INIT}"
-            recorder.note_settings((setting(Layer.SEEDS, knob, _named(first), resolved=True),))
+            recorder.note_settings((setting(Layer.SEEDS, knob, name_of_callable(first), resolved=True),))
 
     def _begun(self, iterator: Any) -> None:
         """Note what the workers' seeds are made of."""
@@ -138,10 +140,3 @@ class Loaders:
             site = user_site(sys._getframe(1))
             for slot, leaf in leaves(batch, "batch"):
                 recorder.add(DATA, NO_PASS, (name, "", ""), call, slot, leaf, site=site, edge=True)
-
-
-def _named(function: Any) -> str:
-    """Return the name of a function by which it is found again; of a partial one that of what it calls."""
-    inner = getattr(function, "func", function)
-    kind = type(inner)
-    return f"{getattr(inner, '__module__', kind.__module__)}.{getattr(inner, '__qualname__', kind.__qualname__)}"

@@ -39,13 +39,16 @@ class Opener:
     """Position, keyword and default of an argument that says so: ``r``, ``w``, ``a``, ``r+``, ``x``."""
     flag: tuple[int, str, str] | None = None
     """Position, keyword, and what is done where that argument is true."""
+    uri: tuple[int, str] | None = None
+    """Position and keyword of an argument that says that the path may be a URI."""
 
 
 OPENERS: tuple[Opener, ...] = (
     Opener("h5py", "File.__init__", name="name", mode=(1, "mode", "r")),
     Opener("safetensors", "safe_open", name="filename"),
     Opener("safetensors", "serialize_file", at=1, name="filename", use=WRITE),
-    Opener("sqlite3", "connect", name="database", use=CHANGE),
+    Opener("sqlite3.dbapi2", "connect", name="database", use=CHANGE, uri=(7, "uri")),
+    Opener("sqlite3", "connect", name="database", use=CHANGE, uri=(7, "uri")),
     Opener("torch", "from_file", name="filename", flag=(1, "shared", CHANGE)),
     Opener("torch", "UntypedStorage.from_file", name="filename", flag=(1, "shared", CHANGE)),
     Opener("cv2", "imread", name="filename"),
@@ -117,32 +120,54 @@ def _replace(module: ModuleType, row: Opener, place: Place) -> None:
     owner_name, _, name = row.function.rpartition(".")
     owner: Any = getattr(module, owner_name, None) if owner_name else module
     original = getattr(owner, name, None)
-    if original is None:  # another version of the library
+    if original is None or hasattr(original, _LED):  # another version of the library; `sqlite3` takes it from `dbapi2`
         return
     is_method = name == "__init__"
 
     def led(*args: Any, **kwargs: Any) -> Any:
         own, rest = (args[:1], list(args[1:])) if is_method else ((), list(args))
-        use = _use(row, rest, kwargs)
+        lead_to = functools.partial(_led, row, _use(row, rest, kwargs), _argument(row.uri, rest, kwargs), place)
         if row.name in kwargs:
-            kwargs[row.name] = place(kwargs[row.name], use)
+            kwargs[row.name] = lead_to(kwargs[row.name])
         elif len(rest) > row.at:
-            rest[row.at] = place(rest[row.at], use)
+            rest[row.at] = lead_to(rest[row.at])
         return original(*own, *rest, **kwargs)
 
     functools.update_wrapper(led, original)
+    setattr(led, _LED, True)
     setattr(owner, name, staticmethod(led) if owner_name and not is_method else led)
+
+
+_LED = "_is_led"
+"""Attribute of a function that has been replaced."""
+
+
+def _led(row: Opener, use: str, may_be_uri: Any, place: Place, path: Any) -> Any:
+    """Return what a call is given for a path."""
+    if not may_be_uri:
+        return place(path, use)
+    from bisect_diverge.record.databases import is_uri, led
+
+    if not is_uri(path):
+        return place(path, use)
+    return led(path, lambda inner, only_read: place(inner, READ if only_read else row.use))
+
+
+def _argument(which: tuple[int, str] | None, args: Sequence[Any], kwargs: dict[str, Any], default: Any = None) -> Any:
+    """Return an argument of a call, given by its position or its keyword."""
+    if which is None:
+        return default
+    at, name = which
+    return kwargs.get(name, args[at] if len(args) > at else default)
 
 
 def _use(row: Opener, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
     """Return what a call does to the file."""
     if row.flag is not None:
-        at, name, use = row.flag
-        return use if kwargs.get(name, args[at] if len(args) > at else False) else row.use
+        return row.flag[2] if _argument(row.flag[:2], args, kwargs) else row.use
     if row.mode is None:
         return row.use
-    at, name, default = row.mode
-    mode = str(kwargs.get(name, args[at] if len(args) > at else default))
+    mode = str(_argument(row.mode[:2], args, kwargs, row.mode[2]))
     if "w" in mode or "x" in mode:
         return WRITE
     return CHANGE if "a" in mode or "+" in mode else READ

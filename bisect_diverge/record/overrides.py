@@ -25,6 +25,7 @@ from bisect_diverge.record.layouts import hold_layouts
 from bisect_diverge.record.patches import Patches
 from bisect_diverge.record.seeds import hold_seeds
 from bisect_diverge.record.settings import HELD_AT
+from bisect_diverge.record.worker_seeds import OF_WORKERS
 
 
 class Owner(Protocol):
@@ -244,8 +245,8 @@ def _hold(path: str, flags: dict[str, str], recorder: Owner, patches: Patches) -
         return
 
     def held(*args: Any, **kwargs: Any) -> Any:
-        if _setting:
-            return original(*args, **kwargs)
+        if _setting or sys._getframe(1).f_code.co_filename.endswith(OF_WORKERS):
+            return original(*args, **kwargs)  # what torch sets in a loader worker is not the script's doing
         _note(recorder, flags, args, kwargs)
         if any(HELD[knob].once for knob in flags):
             return None

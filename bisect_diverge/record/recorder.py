@@ -389,6 +389,7 @@ class Recorder:
     # -- the file ----------------------------------------------------------------------------------------------
 
     def _open(self, root: Root) -> None:
+        from bisect_diverge import __version__
         from bisect_diverge.environment.arguments import mask_argv
 
         rank, world = rank_and_world_size()
@@ -396,6 +397,7 @@ class Recorder:
             command=tuple(mask_argv(self.settings.command)),
             argv=tuple(mask_argv(sys.argv)),
             cwd=self._cwd,
+            version=__version__,
             started=datetime.now().astimezone().isoformat(timespec="seconds"),
             rank=rank,
             world_size=world,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from bisect_diverge.model.environment import Setting
@@ -12,6 +13,11 @@ from bisect_diverge.model.run import RecordOptions
 VARIABLE = "BISECT_DIVERGE_RECORD"
 """Set for the recorded command, removed from the environment of a process once it records."""
 
+
+OUTSIDE = "outside.json"
+"""File in the directory of a run with the settings that were read before it, where they are too long for a variable."""
+LONGEST = 100_000
+"""Characters of a variable; Linux takes no string of more than 128 KiB (execve(2), MAX_ARG_STRLEN)."""
 
 HELD_AT = " was held at "
 """In a note of a trial's recording: the script asked for something else (`record.overrides`)."""
@@ -116,6 +122,8 @@ class Settings:
     """How much is recorded."""
     outside: tuple[Setting, ...] = ()
     """Settings that were read before the process started (commit, declared data)."""
+    outside_at: str = ""
+    """File that holds `outside` while the command runs (`OUTSIDE`); empty: they travel with all else."""
     env_names: tuple[str, ...] = ()
     """Variables to record beside the allow-list."""
     given: dict[str, str] | None = None
@@ -137,7 +145,8 @@ class Settings:
             "command": list(self.command),
             "cwd": self.cwd,
             "options": self.options.to_json(),
-            "outside": [setting.to_json() for setting in self.outside],
+            "outside": [] if self.outside_at else [setting.to_json() for setting in self.outside],
+            "outside_at": self.outside_at,
             "env_names": list(self.env_names),
             "given": self.given,
             "bootstrap": self.bootstrap,
@@ -155,10 +164,18 @@ class Settings:
             command=tuple(row["command"]),
             cwd=row.get("cwd", ""),
             options=RecordOptions.from_json(row["options"]),
-            outside=tuple(Setting.from_json(setting) for setting in row["outside"]),
+            outside=tuple(map(Setting.from_json, _rows(row))),
+            outside_at=row.get("outside_at", ""),
             env_names=tuple(row["env_names"]),
             given=row.get("given"),
             bootstrap=row["bootstrap"],
             trial=None if row.get("trial") is None else TrialSettings.from_json(row["trial"]),
             witness=None if row.get("witness") is None else WitnessSettings.from_json(row["witness"]),
         )
+
+
+def _rows(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of `Settings.outside`, wherever they are."""
+    place = row.get("outside_at")
+    rows: list[dict[str, Any]] = json.loads(Path(place).read_text(encoding="utf-8")) if place else row["outside"]
+    return rows

@@ -18,10 +18,12 @@ from bisect_diverge.record import files
 if TYPE_CHECKING:
     from bisect_diverge.model.environment import Setting
 
-_OF_TORCH = "torch/utils/data/_utils/worker.py"
+OF_WORKERS = "torch/utils/data/_utils/worker.py"
+"""File of torch in which a worker gives its generators their seeds, and sets its number of threads."""
 _KIND = "s"
-"""How a line begins that a worker writes; see `files.of_children`."""
-_BETWEEN = "\x1f"
+"""How a line begins that a worker writes; see `files.opened`."""
+BETWEEN = "\x1f"
+"""Stands between the parts of a line that a worker writes."""
 
 _starting = ("", 0)
 """Loader whose workers are being started, and the number of its iteration: forked workers inherit it."""
@@ -34,6 +36,11 @@ def start(loader: str, iteration: int) -> None:
     _starting = (loader, iteration)
 
 
+def starting() -> str:
+    """Return the loader whose workers were being started when this one was forked."""
+    return _starting[0]
+
+
 def follow(run: str) -> None:
     """Let forked workers tell what their setters are given.
 
@@ -43,13 +50,13 @@ def follow(run: str) -> None:
 
     def note(setter: str, text: str) -> None:
         worker = get_worker_info()
-        if worker is None or _caller().endswith(_OF_TORCH) or _told.get(setter, 0) >= SHOWN:
+        if worker is None or _caller().endswith(OF_WORKERS) or _told.get(setter, 0) >= SHOWN:
             return
         _told[setter] = _told.get(setter, 0) + 1
         loader, iteration = _starting
         order = f"{iteration:09}.{_told[setter]:03}"
         knob = f"loader.{loader}{IN_WORKER}{worker.id}.{setter}"
-        files.tell(run, _KIND + _BETWEEN.join((knob, order, text)))
+        files.tell(run, _KIND + BETWEEN.join((knob, order, text)))
 
     setters.in_child = note
 
@@ -67,6 +74,6 @@ def settings(lines: Iterator[str] | list[str]) -> tuple[Setting, ...]:
     found: dict[str, list[tuple[str, str]]] = {}
     for line in lines:
         if line.startswith(_KIND):
-            knob, order, text = line[1:].split(_BETWEEN, 2)
+            knob, order, text = line[1:].split(BETWEEN, 2)
             found.setdefault(knob, []).append((order, text))
     return seed_settings({knob: [text for _, text in sorted(calls)] for knob, calls in sorted(found.items())})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bisect_diverge.environment.differences import EXPLANATIONS, _explains, differences, not_compared
+from bisect_diverge.environment.differences import EXPLANATIONS, _explains, belonging, differences, not_compared
 from bisect_diverge.environment.read import TABLES
 from bisect_diverge.environment.variables import ALLOWED
 from bisect_diverge.model.environment import Difference, Environment, Layer, Setting
@@ -84,6 +84,26 @@ def test_a_variable_explains_what_the_script_made_of_it():
     b = environment("hardware OMP_NUM_THREADS 1", "hardware !OMP_NUM_THREADS 8")
 
     assert told(a, b) == [("hardware OMP_NUM_THREADS 2 1", ["OMP_NUM_THREADS"])]
+
+
+def test_what_a_launcher_made_of_a_variable_is_compared_with_what_the_other_process_had():
+    """A value that one process was given and the other one got from its launcher is one difference, or none."""
+    asked = environment("hardware OMP_NUM_THREADS 2")
+    (found,) = differences(asked, environment("hardware !OMP_NUM_THREADS 1"))
+    assert [(d.knob, d.a, d.b) for d in (found, *found.resolved)] == [
+        ("OMP_NUM_THREADS", "2", None),
+        ("OMP_NUM_THREADS", "2", "1"),
+    ]
+    (found,) = differences(asked, environment("hardware !OMP_NUM_THREADS 2"))
+    assert (found.a, found.b, found.resolved) == ("2", None, ())
+
+
+def test_threads_of_samples_move_with_workers():
+    """The number where samples are made is listed under the number of workers, and need not move with it."""
+    rows = ("hardware !loader.x.num_workers {}", "hardware !loader.x.threads {}")
+    a, b = (environment(*(row.format(n) for row, n in zip(rows, numbers, strict=True))) for numbers in ((0, 2), (1, 1)))
+    assert told(a, b) == [("hardware loader.x.num_workers 0 1", ["loader.x.threads"])]
+    assert [s.knob for s in belonging(Layer.HARDWARE, "loader.x.num_workers", a)] == ["loader.x.num_workers"]
 
 
 def test_entries_are_in_the_order_of_the_layers_and_numbers():
@@ -201,7 +221,8 @@ def test_every_row_of_the_table_is_about_knobs_that_exist(row):
         "dataset:data.0",
         *(f"dataset:data.0.{name}" for name in ("content", "bytes", "files", "order")),
         *(f"hardware:loader.x.{name}" for name in ("num_workers", "prefetch_factor", "persistent_workers")),
-        *(f"hardware:loader.x.{name}" for name in ("start_method", "in_order")),
+        *(f"hardware:loader.x.{name}" for name in ("start_method", "in_order", "threads")),
+        "seeds:loader.x.worker_init_fn",
     ]
     names += ["source:submodule:lib", "source:extension:kit/kit.so"]
     names += ["hardware:openmp.scikit_learn.threads", "hardware:blas.scipy.threads", "kernels:TORCH_BLAS_X"]

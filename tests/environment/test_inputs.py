@@ -1,12 +1,23 @@
 """What a run reads: named, hashed and kept."""
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from bisect_diverge.environment import inputs
 from bisect_diverge.environment.configuration import name_of
-from bisect_diverge.environment.inputs import Keeper, kept, names_in, present, read_files, read_listings
+from bisect_diverge.environment.hashing import SAMPLED
+from bisect_diverge.environment.inputs import (
+    Keeper,
+    before,
+    kept,
+    names_in,
+    present,
+    read_files,
+    read_listings,
+)
 
 
 @pytest.fixture
@@ -121,3 +132,28 @@ def test_a_hash_of_a_part_stands_for_no_copy(tmp_path):
 def test_names(path, name):
     """A path below the working directory is named from there."""
     assert name_of(path, Path("/w")) == name
+
+
+def test_a_pipe_is_not_waited_for(project):
+    """A named pipe that the script has read has no content any more; opening it would block for ever."""
+    (project / "run").mkdir()
+    os.mkfifo(project / "pipe")
+    found = []
+    reading = threading.Thread(target=lambda: found.append(rows(project, "pipe", "conf.yaml")), daemon=True)
+    reading.start()
+    reading.join(10)
+    assert [list(each) for each in found] == [["configuration.file:conf.yaml"]]
+
+
+def test_the_script_does_not_wait_long_where_it_changes_what_it_has_read(project, monkeypatch):
+    """What is hashed whole and kept before a change has a limit for all files together; then they are sampled."""
+    (project / "run").mkdir()
+    monkeypatch.setattr(inputs, "MOST_HASHED", 300 << 10)
+    keeper = Keeper(project / "run")
+    values = []
+    for number in range(2):
+        path = project / f"{number}.bin"
+        path.write_bytes(bytes([number]) * (256 << 10))
+        values.append(before(str(path), keeper).whole)
+    assert [value.startswith(SAMPLED) for value in values] == [False, True]
+    assert len(list((project / "run" / "files").iterdir())) == 1

@@ -1,9 +1,11 @@
 """The tables of knobs and the page that describes them."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from bisect_diverge.environment.kernels import COMPILE_KNOBS, OPTIMIZER_KNOBS
 from bisect_diverge.environment.read import TABLES
 from bisect_diverge.environment.setters import NUMPY_SETTERS, SETTERS
 from bisect_diverge.environment.variables import ALLOWED, EXCLUDED, layer_of
@@ -31,6 +33,12 @@ def test_every_variable_is_on_the_page(row):
 def test_every_setter_is_on_the_page(setter):
     """A watched function is documented by its name."""
     assert f"`{setter.knob}`" in PAGE
+
+
+@pytest.mark.parametrize("knob", [*OPTIMIZER_KNOBS, *COMPILE_KNOBS])
+def test_what_objects_of_a_script_are_asked_is_on_the_page(knob):
+    """Arguments of optimizers and of ``torch.compile`` are documented by their names."""
+    assert re.search(rf"[`.]{knob}`", PAGE)
 
 
 def test_no_variable_is_in_two_layers():

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bisect_diverge import __version__
 from bisect_diverge.model.address import PHASE_CODE, Address, micro_batch_code
 from bisect_diverge.model.elements import BY_NAME
 from bisect_diverge.model.record import Flag
@@ -70,7 +71,7 @@ def write_run(
         keep_bytes: Budget for tensor bytes; 0 keeps digests only.
         algorithm: Name of the digest algorithm.
     """
-    record = record or RunRecord()
+    record = record or RunRecord(version=__version__)
     path.mkdir(parents=True)
     by_rank: dict[int, list[tuple[Address, Row]]] = {}
     for entry in rows:

@@ -1,5 +1,8 @@
 """Calls of ``torch.compile``: noted as they are, and given other arguments in a trial."""
 
+import functools
+import threading
+
 import pytest
 import torch
 from torch import nn
@@ -15,9 +18,15 @@ class Notes:
     active = True
 
     def __init__(self):
+        self.lock = threading.RLock()
+        self.troubles = []
         self.notes = []
         self.before_pass = None
         self.settings = {}
+
+    def trouble(self, where, _error):
+        """Take a failure."""
+        self.troubles.append(where)
 
     def note_settings(self, settings):
         """Take settings."""
@@ -59,7 +68,8 @@ def test_every_way_to_compile_is_one_call(patches):
     model(torch.ones(1, 2))
     assert len(seen) == 2
     backends = [owner.settings[f"compiled.{number}.backend"] for number in range(3)]
-    assert backends == ["counting", "counting", "eager"]
+    name = f"{__name__}.graphs.<locals>.counting"
+    assert backends == [name, name, "eager"]
     assert [owner.settings[f"compiled.{number}.dynamic"] for number in range(3)] == ["None", "True", "None"]
     assert "compiled.3.backend" not in owner.settings
     assert owner.settings["compiled.0.mode"] == "default"
@@ -93,3 +103,40 @@ def test_arguments_that_are_not_given_have_their_defaults():
     """So that a script that writes one out equals one that does not."""
     given = compile_setting(0, {"backend": "inductor", "mode": "default", "fullgraph": True})
     assert given == compile_setting(0, {})
+
+
+class Backend:
+    """A backend that is an object, as libraries have them."""
+
+    def __call__(self, module, _inputs):
+        """Return it as it is."""
+        return module.forward
+
+
+class Text(str):
+    """An option whose text cannot be had."""
+
+    def __str__(self):
+        raise RuntimeError("not to be shown")
+
+
+def test_no_place_in_memory_is_recorded(patches):
+    """Objects, partial functions and functions among the options count by their names: two runs must be equal."""
+    owner = Notes()
+    see_compile(owner, patches)
+    torch.compile(nn.Linear(2, 2), backend=Backend())
+    torch.compile(nn.Linear(2, 2), backend=functools.partial(graphs([])))
+    torch.compile(nn.Linear(2, 2), backend=graphs([]), options={"post_grad_custom_pre_pass": graphs})
+    assert [owner.settings[f"compiled.{number}.backend"] for number in range(2)] == [
+        f"{__name__}.Backend",
+        f"{__name__}.graphs.<locals>.counting",
+    ]
+    assert owner.settings["compiled.2.options"] == str({"post_grad_custom_pre_pass": f"{__name__}.graphs"})
+
+
+def test_what_cannot_be_told_does_not_reach_the_script(patches):
+    """A failure of ours is a note; the call goes on, and raises what it raises by itself."""
+    owner = Notes()
+    see_compile(owner, patches)
+    torch.compile(nn.Linear(2, 2), backend="eager", mode=Text("default"))
+    assert owner.troubles == ["the arguments of torch.compile"]

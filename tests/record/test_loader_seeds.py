@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, RandomSampler
 
+from bisect_diverge.environment.knobs import name_of_callable
 from bisect_diverge.environment.seeds import calls_in, is_told
-from bisect_diverge.record import seeds
+from bisect_diverge.record import seeds, worker_threads
 from bisect_diverge.record.generators import own_generators, text_of_generator
-from bisect_diverge.record.loaders import _named
 from bisect_diverge.record.worker_seeds import settings
 from bisect_diverge.store.reader import Run
 from tests.helpers.command import bd
@@ -24,6 +24,8 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 def first(worker):
     np.random.seed(int(time.time()))
+    if worker == 1:
+        torch.set_num_threads(3)
 
 class Data(Dataset):
     def __len__(self):
@@ -55,7 +57,7 @@ def recorded(tmp_path_factory):
     said = bd("record", "-o", "run", "--", *command, cwd=folder).stdout
     with Run(folder / "run") as run:
         rows = run.first.record.environment.settings
-    return {s.knob: (s.value, s.resolved) for s in rows if s.layer == "seeds"}, said
+    return {s.knob: (s.value, s.resolved) for s in rows if s.layer == "seeds" or s.knob.endswith("threads")}, said
 
 
 def test_a_loaders_own_generator_is_a_seed(recorded):
@@ -86,6 +88,15 @@ def test_what_workers_seed_themselves_is_told(recorded):
     assert sorted(told) == [f"loader.workers.worker{n}.numpy.random.seed" for n in (0, 1)]
     for value in told.values():
         assert [text.endswith("(the time)") for text in calls_in(value)] == [True, True]
+
+
+def test_threads_where_samples_are_made(recorded):
+    """Those of the process without workers; one in each worker, unless it tells another number."""
+    rows, _ = recorded
+    assert rows["loader.sampled.threads"] == (str(torch.get_num_threads()), True)
+    assert rows["loader.workers.threads"] == ("3 in worker 1, 1", True)
+    (row,) = worker_threads.settings(["sx", "tx\x1f1\x1f2\x1f4", "tx\x1f0\x1f2\x1f4"])
+    assert (row.knob, row.value) == ("loader.x.threads", "4")
 
 
 def test_a_generator_that_was_drawn_from_is_its_state():
@@ -130,7 +141,7 @@ def test_lines_of_workers_are_put_in_order():
     lines = ["r/data/x", "sk\x1f000000001.001\x1f8", "sk\x1f000000000.002\x1f7", "sk\x1f000000000.001\x1f6"]
     (row,) = settings(lines)
     assert (row.knob, row.value) == ("k", "6, 7, 8 (3 calls)")
-    assert _named(functools.partial(json.dumps, indent=1)) == "json.dumps"
+    assert name_of_callable(functools.partial(json.dumps, indent=1)) == "json.dumps"
 
 
 @pytest.mark.matrix
@@ -148,7 +159,7 @@ def test_a_generator_seeded_otherwise_is_the_cause(tmp_path):
 
 
 @pytest.mark.matrix
-def test_workers_seeded_with_the_time_are_named(tmp_path):
+def test_workers_seeded_with_the_time_arename_of_callable(tmp_path):
     """A does not repeat itself, and the note says which setter in which worker got another seed."""
     (tmp_path / "t.py").write_text(SCRIPT.replace("torch.rand(1).item()", "np.random.rand()"))
     for name in "ab":

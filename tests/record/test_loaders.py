@@ -170,8 +170,9 @@ def test_what_a_loader_was_asked_for_is_noted(tmp_path):
         environment = run.first.record.environment
     noted = {
         knob: environment.value("hardware", f"loader.loader.{knob}")
-        for knob in ("num_workers", "in_order", "pin_memory", "start_method")
+        for knob in ("num_workers", "in_order", "pin_memory", "start_method", "threads")
     }
-    assert noted == {"num_workers": "1", "in_order": "False", "pin_memory": "False", "start_method": "fork"}
+    wanted = {"num_workers": "1", "in_order": "False", "pin_memory": "False", "start_method": "fork", "threads": "1"}
+    assert noted == wanted
     assert environment.value("kernels", "model.Sequential.dtype") == "torch.float32"
     assert environment.value("hardware", "model.Sequential.device") == "cpu"

@@ -2,10 +2,14 @@
 
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
+import torch
 
-from bisect_diverge.record.overrides import HELD
+from bisect_diverge.record.overrides import HELD, override
+from bisect_diverge.record.patches import Patches
+from bisect_diverge.record.worker_seeds import OF_WORKERS
 from tests.helpers.command import run
 
 HOLD = """
@@ -65,6 +69,21 @@ def test_every_knob_of_this_machine_takes_another_value(held):
     assert set(HELD) - set(held) <= ABSENT
     wrong = {knob: row for knob, row in held.items() if row[1] != row[2] and "fp32_precision" not in knob}
     assert wrong == {}
+
+
+def test_what_torch_sets_in_a_loader_worker_is_not_the_scripts():
+    """A trial that holds the threads of the process leaves its workers theirs: they had one when A was recorded."""
+    before, patches = torch.get_num_threads(), Patches()
+    owner = SimpleNamespace(notes=[], before_pass=None)
+    override({"hardware.threads.intra_op": "2"}, owner, patches)
+    try:
+        for place, threads in (("x/train.py", 2), (f"x/{OF_WORKERS}", 1)):
+            exec(compile("torch.set_num_threads(1)", place, "exec"), {"torch": torch})
+            assert torch.get_num_threads() == threads
+    finally:
+        patches.undo()
+        torch.set_num_threads(before)
+    assert len(owner.notes) == 1
 
 
 def test_precisions_that_this_machine_has(held):

@@ -36,7 +36,7 @@ CASES: dict[str, tuple[tuple[Event, ...], str, str]] = {
     "middle": (MIDDLE, "✓ A repeats itself", "running"),
     "done": (DONE, "cause: hardware OMP_NUM_THREADS: 8 -> 16", "finished"),
     "failed": (FAILED, "bd: nothing lies at runs/t16", "✗ failed"),
-    "interrupted": (INTERRUPTED, "inconclusive (the search did not come to its end)", "stopped early"),
+    "interrupted": (INTERRUPTED, "inconclusive: the search did not come to its end", "stopped early"),
     "nothing": (NOTHING, "A and B do not differ: there is nothing to bisect", "finished"),
     "pair": (PAIR, "cause: hardware OMP_NUM_THREADS: 8 -> 16 together with", "finished"),
 }

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bisect_diverge.environment.named import variables_named
+from bisect_diverge.environment import variables
+from bisect_diverge.environment.named_variables import variables_named
+from bisect_diverge.environment.read import read_again
 
 
 @pytest.mark.parametrize(
@@ -51,3 +53,20 @@ def test_others_are_not(tmp_path: Path, line: str) -> None:
 def test_without_a_script_there_are_none(tmp_path: Path) -> None:
     """A command that hides its script names nothing."""
     assert variables_named(tmp_path, ["make", "train"]) == ()
+
+
+@pytest.mark.parametrize("name", ["PGPASS", "DB_PW", "HFTOK", "AUTHORIZATION", "SLACK_WEBHOOK", "SESSION_ID", "MY_PAT"])
+def test_what_may_be_a_credential_is_masked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script reads such names too, and short secrets have no shape; neither the start nor the end may show them."""
+    found = list(variables.read({name: "hunter2"}, {name: "hunter3"}, (name,)))
+    assert [(s.value, s.masked) for s in found] == [("masked", True), ("masked", True)]
+    monkeypatch.setenv(name, "hunter2")
+    assert "hunter2" not in str(read_again(found))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("WIDTH", "8"), ("ONE_PASS", "true"), ("KEYPOINTS", "coco"), ("N_TOKEN", "5")]
+)
+def test_other_settings_are_not(name: str, value: str) -> None:
+    """Numbers and switches are no secrets whatever their name, nor are words that only begin like one."""
+    assert [s.value for s in variables.read({name: value}, {name: value}, (name,))] == [value]
