@@ -103,6 +103,7 @@ def test_a_commit_that_is_not_there_is_refused(folder):
     assert "there is no commit garbage" in trouble(folder, "trial", "a", "--set", "source.commit=garbage")
 
 
+@pytest.mark.matrix
 def test_another_program_is_a_difference_like_others(folder):
     """Runs of two scripts can be compared where they share records: the program is the cause."""
     done = bd("bisect", UNWATCHED, "a", "c", cwd=folder)
@@ -126,6 +127,7 @@ def test_a_command_that_now_fails_says_why(folder):
     assert "ValueError: could not convert string to float: 'half finished'" in trouble(folder, "bisect", "a", "b")
 
 
+@pytest.mark.matrix
 def test_a_version_that_cannot_be_had_is_said(folder, tmp_path):
     """B's package is gone and there is no network: not testable, with the reason, and nothing is proved."""
     (folder / "2.0").rename(tmp_path / "2.0")
@@ -147,6 +149,7 @@ def test_an_interpreter_without_this_package_is_named(folder):
         assert "env/bin/python -m pip install bisect-diverge" in said
 
 
+@pytest.mark.matrix
 def test_a_run_of_another_machine_is_said(folder, tmp_path):
     """The processor of the recording is named beside the present one; what can be searched is searched."""
     shutil.copytree(folder / "a", tmp_path / "a")

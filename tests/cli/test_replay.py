@@ -65,7 +65,7 @@ def test_every_module_that_computes_otherwise_is_listed(place):
     assert all(moved["tensor"]["max_ulp"] > 0 for row in calls.values() for moved in row["moved"])
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_a_later_step_under_the_same_settings(place):
     """A knob that moves no bits: nothing is set, everything is equal; the folder is as it was."""
     before = sorted(path.name for path in place.rglob("*"))

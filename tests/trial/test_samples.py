@@ -16,7 +16,9 @@ pytestmark = pytest.mark.slow
 SAMPLES = sorted(path.stem for path in (REPOSITORY / "sample_models").glob("*.py"))
 
 
-@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize(
+    "sample", [name if name == "digits_cnn" else pytest.param(name, marks=pytest.mark.matrix) for name in SAMPLES]
+)
 def test_a_sample_replayed_is_itself(sample, tmp_path):
     """Recorded, run again in digests only, stopped in the middle: the bits are the recorded ones."""
     shutil.copytree(REPOSITORY / "sample_models", tmp_path / "models")
