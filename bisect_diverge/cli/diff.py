@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bisect_diverge.cli.inside import inside
 from bisect_diverge.cli.options import any_form_option, out_option
 from bisect_diverge.cli.output import paint, put
 
@@ -90,8 +91,11 @@ def command(a: str, b: str, form: str, out: Path | None, **options: Any) -> None
         options |= {"growth": True, "heat": True}
     with Run(a) as run_a, Run(b) as run_b:
         divergence = compare(run_a, run_b, DiffOptions(**options)).divergence
-    if form == "json" or divergence.verdict is not Verdict.NOT_COMPARABLE:
-        put(_FORMS[form](divergence, a, b, typed(asked), paint() if out is None else None), out)
+        details = inside(run_a, run_b, divergence.environment) if form == "text" else {}
+    if form == "text" and divergence.verdict is not Verdict.NOT_COMPARABLE:
+        put(_text(divergence, a, b, typed(asked), paint() if out is None else None, details), out)
+    elif form == "json" or divergence.verdict is not Verdict.NOT_COMPARABLE:
+        put(_FORMS[form](divergence, a, b, typed(asked)), out)
     if divergence.verdict is Verdict.NOT_COMPARABLE:
         raise NotComparableError(f"{a} and {b} cannot be compared: {divergence.notes[0]}")
     sys.exit(1 if divergence.verdict is Verdict.DIVERGED else 0)
@@ -106,29 +110,36 @@ def typed(asked: DiffOptions) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _text(found: Divergence, a: str, b: str, _options: tuple[str, ...], paint: Paint | None) -> str:
+def _text(
+    found: Divergence,
+    a: str,
+    b: str,
+    options: tuple[str, ...],
+    paint: Paint | None,
+    details: dict[str, tuple[str, ...]],
+) -> str:
     from bisect_diverge.report.divergence_text import divergence_text
     from bisect_diverge.report.words import plain
 
-    return divergence_text(found, a, b, paint or plain)
+    return divergence_text(found, a, b, paint or plain, options=options, details=details)
 
 
-def _json(found: Divergence, _a: str, _b: str, _options: tuple[str, ...], _paint: Paint | None) -> str:
+def _json(found: Divergence, _a: str, _b: str, _options: tuple[str, ...]) -> str:
     from bisect_diverge.report.divergence_json import divergence_json
 
     return divergence_json(found)
 
 
-def _markdown(found: Divergence, a: str, b: str, options: tuple[str, ...], _paint: Paint | None) -> str:
+def _markdown(found: Divergence, a: str, b: str, options: tuple[str, ...]) -> str:
     from bisect_diverge.report.divergence_markdown import divergence_markdown
 
     return divergence_markdown(found, a, b, options)
 
 
-def _html(found: Divergence, a: str, b: str, options: tuple[str, ...], _paint: Paint | None) -> str:
+def _html(found: Divergence, a: str, b: str, options: tuple[str, ...]) -> str:
     from bisect_diverge.report.divergence_html import divergence_html
 
     return divergence_html(found, a, b, options)
 
 
-_FORMS = {"text": _text, "json": _json, "markdown": _markdown, "html": _html}
+_FORMS = {"json": _json, "markdown": _markdown, "html": _html}

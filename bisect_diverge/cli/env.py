@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bisect_diverge.cli.inside import inside
 from bisect_diverge.cli.options import form_option
 from bisect_diverge.cli.output import put, put_text
 
@@ -80,7 +81,8 @@ def _compare(a: Run, b: Run, names: tuple[str, ...], rank: int | None, form: str
     if form == "json":
         _print_json(differences_json(found, skipped, _rank(a, rank)) | {"confounded": pins(made)})
     else:
-        put_text("\n".join(filter(None, (differences_text(found, skipped), confounded_text(made)))))
+        text = differences_text(found, skipped, inside(a, b, found, rank))
+        put_text("\n".join(filter(None, (text, confounded_text(made)))))
     more = []
     for further in sorted(a.ranks.keys() & b.ranks.keys() - {_rank(a, rank)}) if rank is None else ():
         there = differences(_environment(a, further), _environment(b, further))

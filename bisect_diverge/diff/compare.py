@@ -50,6 +50,7 @@ from bisect_diverge.model.divergence import Compared, Divergence, DivergenceKind
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from bisect_diverge.diff.offset import ProposedOffset
     from bisect_diverge.model.environment import Difference
     from bisect_diverge.store.reader import Run
 
@@ -187,8 +188,10 @@ def _diverged(a: Run, b: Run, ranks: _Ranks, first: First, options: DiffOptions)
     notes = [*ranks.notes, *_common_notes(a, b, ranks, compared)]
     if origins.not_judged:
         notes.append(f"only the first {JUDGED_LIMIT} differing records of step {step} were examined for origins")
+    proposed = None
     if kind is DivergenceKind.INITIALIZATION and not options.offset_b:
-        notes.extend(_offset_note(trace))
+        proposed = proposed_offset(trace.a, trace.b)
+        notes.extend(_offset_note(proposed))
     statistics, numbers = measured(trace, index, computed=kind is not DivergenceKind.DATA)
     remarks = (*remade_note(trace), *order_note(trace, step))
     notes = [*damage_note(trace, statistics), *stranger_note(ranks.traces, ranks.lone), *remarks, *notes]
@@ -213,6 +216,7 @@ def _diverged(a: Run, b: Run, ranks: _Ranks, first: First, options: DiffOptions)
         unpaired=tuple(unpaired(ranks.traces, ranks.lone)),
         growth=growth(ranks.traces, step) if options.growth else None,
         heat=heat(ranks.traces) if options.heat else None,
+        offset_b=None if proposed is None else proposed.offset,
         notes=tuple(notes),
     )
 
@@ -271,8 +275,7 @@ def _common_notes(a: Run, b: Run, ranks: _Ranks, compared: Compared) -> Iterator
     yield from generator_note(ranks.idle)
 
 
-def _offset_note(trace: Trace) -> Iterator[str]:
-    found = proposed_offset(trace.a, trace.b)
+def _offset_note(found: ProposedOffset | None) -> Iterator[str]:
     if found is not None:
         yield (
             f"B's initial parameters are A's after step {found.after}: if B was resumed there, compare with "

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bisect_diverge.diff.endings import failure, where_ended
 from bisect_diverge.diff.ignored import IdleGenerator
 from bisect_diverge.diff.lone import Lone, Reach, Reason
 from bisect_diverge.diff.places import address_at
 from bisect_diverge.diff.trace import RowState
 from bisect_diverge.model.address import NO_PASS, PHASE_CODE, Phase
+from bisect_diverge.model.coverage import COMPILED, INSIDE_COMPILED
 from bisect_diverge.model.elements import BYTES
 from bisect_diverge.model.record import Flag
 from bisect_diverge.model.run import State
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 STRANGERS = 10
 """Records of a run for each one with a partner, beyond which the two look like different programs."""
+SAME_RUN = "A and B are one and the same recording: it was compared with itself"
+"""Note on a run that is compared with itself."""
 _EXCUSED = (
     Reason.BEYOND,
     Reason.FILTERED,
@@ -42,7 +46,7 @@ WHY = {
     Reason.RECOMPUTE: "made again by activation checkpointing",
     Reason.WRAPPER: "of calls around calls that both runs have",
     Reason.INSIDE: "inside calls that only one run has",
-    Reason.OPAQUE: "inside calls of which one run shows no inside (a compiled region)",
+    Reason.OPAQUE: "inside calls of which one run shows no inside",
     Reason.FILTERED: "of modules and parameters that only one run was asked to record (--modules)",
     Reason.BEYOND: "of steps that only one run recorded",
     Reason.LABELS: "of labels that a loss function was given (in the other run another record has them, or none)",
@@ -57,7 +61,13 @@ def partner_notes(traces: Sequence[Trace], lone: Sequence[Lone]) -> Iterator[str
         if count:
             trace, at = next((trace, at) for trace, at in found if len(at))
             has = "has" if count == 1 else "have"
-            yield f"{_records(count)} {why} {has} no partner, the first at {address_at(trace, int(at[0]))}"
+            more = " (a compiled region)" if reason is Reason.OPAQUE and _is_compiled(trace) else ""
+            yield f"{_records(count)} {why}{more} {has} no partner, the first at {address_at(trace, int(at[0]))}"
+
+
+def _is_compiled(trace: Trace) -> bool:
+    counted = (file.record.coverage for file in (trace.a, trace.b))
+    return any(coverage.get(COMPILED) or coverage.get(INSIDE_COMPILED) for coverage in counted)
 
 
 def evaluation_note(traces: Sequence[Trace], lone: Sequence[Lone]) -> Iterator[str]:
@@ -95,7 +105,7 @@ def stranger_note(traces: Sequence[Trace], lone: Sequence[Lone]) -> Iterator[str
 def same_run_note(a: Run, b: Run) -> Iterator[str]:
     """Return a sentence where a run is compared with itself."""
     if a.first.path.resolve() == b.first.path.resolve():
-        yield "A and B are the same recording: it was compared with itself"
+        yield SAME_RUN
 
 
 def step_rule_note(a: Run, b: Run) -> Iterator[str]:
@@ -140,7 +150,7 @@ def length_notes(trace: Trace, reach_a: Reach, reach_b: Reach) -> Iterator[str]:
     """Return a sentence for each recording that stops before its run's end."""
     for name, file, reach in (("A", trace.a, reach_a), ("B", trace.b, reach_b)):
         if reach.cut:
-            yield f"rank {trace.rank} of {name} {_ending(file)}, after {_steps(file.steps)}"
+            yield f"rank {trace.rank} of {name}{_ending(file)}"
 
 
 def unreadable(traces: Sequence[Trace]) -> int:
@@ -170,14 +180,20 @@ def algorithms_note(traces: Sequence[Trace]) -> Iterator[str]:
 
 def _ending(file: RunFile) -> str:
     status = file.status
+    failed = failure(file)
+    if failed:
+        return f": {failed}"
+    where = f", {where_ended(file)}" if len(file.events) else ""
     if status.state is State.IN_PROGRESS:
-        return "is still being recorded"
+        return f" is still being recorded{where}"
     if status.state is State.INTERRUPTED:
-        return "was interrupted"
+        return f" was interrupted{where}"
     if status.exit_status:
-        return f"ended with exit status {status.exit_status}"
+        return f" ended with exit status {status.exit_status}{where}"
     limits = file.record.options.steps
-    return "was recorded with --steps" if limits and limits[1] is not None else "stops inside a step"
+    if limits and limits[1] is not None:
+        return f" was recorded with --steps, after {_steps(file.steps)}"
+    return f" stops inside step {file.steps - 1}"
 
 
 def _records(count: int) -> str:

@@ -213,7 +213,9 @@ class Judge:
                 return Origin(alone or None, why)
             return Origin(None, f"only one run has the state before it: {address_at(trace, int(lone[-1]))}")
         if not len(before):
-            return Origin(True, "no earlier state of that generator is recorded: it was seeded differently")
+            return Origin(
+                True, "no earlier state of that generator is recorded: it was seeded differently, or by nobody"
+            )
         if not trace.same[before[-1]]:
             return Origin(False, f"its state differed before: {address_at(trace, int(before[-1]))}")
         return Origin(True, "its state before is equal: it was seeded or drawn from differently since")

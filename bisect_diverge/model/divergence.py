@@ -234,6 +234,8 @@ class Divergence:
     """How the difference grows from step to step; None unless asked for."""
     heat: Heat | None = None
     """How much of which module differs in which step; None unless asked for."""
+    offset_b: int | None = None
+    """Offset of B's steps that is proposed, where B seems to go on from a later step of A; None: none is."""
     notes: tuple[str, ...] = ()
     """What was left out and why, offsets proposed, generators ignored."""
 
@@ -252,6 +254,8 @@ class Divergence:
             part = getattr(self, name)
             if part is not None:
                 more[name] = part.to_json()
+        if self.offset_b is not None:
+            more["offset_b"] = self.offset_b
         if self.unpaired:
             more["unpaired"] = [entry.to_json() for entry in self.unpaired]
         return {

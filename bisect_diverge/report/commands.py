@@ -12,9 +12,21 @@ if TYPE_CHECKING:
     from bisect_diverge.model.divergence import Divergence
 
 
+OFFSET = "--offset-b"
+"""Option of ``bd diff`` that ``bd bisect`` has too."""
+
+
 def command_line(words: tuple[str, ...] | list[str]) -> str:
     """Return a command as it is typed in a shell."""
     return printable(shlex.join(words))
+
+
+def bisect_options(options: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those options of ``bd diff`` that ``bd bisect`` has too."""
+    if OFFSET not in options:
+        return ()
+    at = options.index(OFFSET)
+    return options[at : at + 2]
 
 
 def commands(
@@ -32,7 +44,7 @@ def commands(
     if divergence.verdict is Verdict.DIVERGED:
         out += [
             ("the same, record by record", ("bd", "walk", label_a, label_b, *options)),
-            ("which setting causes it", ("bd", "bisect", label_a, label_b)),
+            ("which setting causes it", ("bd", "bisect", label_a, label_b, *bisect_options(options))),
             ("all that differs in the environment", ("bd", "env", label_a, label_b)),
         ]
         if divergence.first is not None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bisect_diverge.model.divergence import Divergence
-    from bisect_diverge.model.environment import Difference
+    from bisect_diverge.model.environment import Difference, Layer
 
 LISTED = 200
 """Rows of a table; the rest is counted."""
@@ -70,9 +70,13 @@ def _environment(divergence: Divergence) -> Iterator[str]:
 
 
 def _differences(differences: Sequence[Difference]) -> Iterator[tuple[str, str, str, str]]:
+    shown: set[tuple[Layer, str]] = set()
     for row in differences:
         yield str(row.layer), row.knob, whole(row.a), whole(row.b)
-        yield from (("", f"↳ {inner.knob}", whole(inner.a), whole(inner.b)) for inner in row.resolved)
+        for inner in row.resolved:
+            if (inner.layer, inner.knob) not in shown:  # below the first input that may explain it
+                yield "", f"↳ {inner.knob}", whole(inner.a), whole(inner.b)
+        shown.update((inner.layer, inner.knob) for inner in row.resolved)
 
 
 def _unpaired(divergence: Divergence) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from bisect_diverge.model.address import Phase
 from bisect_diverge.model.divergence import DivergenceKind
 from bisect_diverge.model.elements import shape_text
-from bisect_diverge.report.words import magnitude
+from bisect_diverge.model.environment import Layer
+from bisect_diverge.report.words import magnitude, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,22 +41,30 @@ def elements(divergence: Divergence) -> str:
 def looks(divergence: Divergence) -> str:
     """Return what the difference looks like, a hint; empty where none can be given."""
     found = divergence.tensor
-    if found is None or found.numel == 1 or not found.differing or _is_generator(divergence):
+    if found is None or found.numel == 1 or not found.differing or is_generator(divergence):
         return ""
     hint = HINTS.get(found.signature, "").format(found.rounded_as)
     if found.rounded_as and found.signature == "reduction-order":
         hint = f"as small as rounding in {found.rounded_as} (autocast?): perhaps another order of summation or kernel"
     if divergence.kind is DivergenceKind.DATA and found.signature == "reduction-order":
         return ""
-    return f"{found.signature}: {hint}".rstrip(": ")
+    return f"{found.signature}: {hint}".rstrip(": ") + _code(divergence)
 
 
-def _is_generator(divergence: Divergence) -> bool:
+def _code(divergence: Divergence) -> str:
+    """Return which code differs between the runs, which a hint at the arithmetic must not hide; empty: none."""
+    rows = [inner for row in divergence.environment for inner in (row, *row.resolved)]
+    knobs = [row.knob for row in rows if row.layer is Layer.SOURCE]
+    return f"; but the code differs too ({printable(knobs[0])}): look there first" if knobs else ""
+
+
+def is_generator(divergence: Divergence) -> bool:
+    """Whether the first divergence is in the state of a random generator, whose elements tell nothing."""
     return divergence.first is not None and divergence.first.address.phase is Phase.RNG
 
 
 def _states(divergence: Divergence) -> str:
-    return "the states differ" if _is_generator(divergence) else ""
+    return "the states differ" if is_generator(divergence) else ""
 
 
 def _types(divergence: Divergence) -> str:

@@ -11,7 +11,7 @@ from bisect_diverge.report.bisection_commands import fix_command
 from bisect_diverge.report.words import entries, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bisect_diverge.environment.differences import NotCompared
     from bisect_diverge.model.environment import Difference, Environment, Setting
@@ -39,8 +39,18 @@ def environment_text(environment: Environment, layers: Sequence[Layer] = ()) -> 
     return "\n".join(lines) if lines else "no settings were recorded"
 
 
-def differences_text(differences: Sequence[Difference], skipped: Sequence[NotCompared]) -> str:
-    """Return what differs by layer, what each difference explains below it, and what was not compared."""
+def differences_text(
+    differences: Sequence[Difference],
+    skipped: Sequence[NotCompared],
+    details: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """Return what differs by layer, what each difference explains below it, and what was not compared.
+
+    Args:
+        differences: What differs.
+        skipped: What was not compared.
+        details: What differs inside files, by knob (`report.contents`).
+    """
     lines = [] if differences else ["the environments are equal"]
     layer = None
     shown: set[tuple[Layer, str]] = set()
@@ -48,7 +58,7 @@ def differences_text(differences: Sequence[Difference], skipped: Sequence[NotCom
         if entry.layer is not layer:
             layer = entry.layer
             lines.append(str(layer))
-        lines += [f"  {line}" for line in _entry(entry, shown)]
+        lines += [f"  {line}" for line in _entry(entry, shown, (details or {}).get(entry.knob, ()))]
     if skipped:
         lines += ["not compared", *_columns(((f"{row.layer} {row.knob}", row.why) for row in skipped), "  ")]
     return "\n".join(lines)
@@ -103,13 +113,14 @@ def _columns(rows: Iterable[tuple[str, str]], indent: str) -> Iterator[str]:
         yield f"{indent}{name:<{width}}  {value}"
 
 
-def _entry(entry: Difference, shown: set[tuple[Layer, str]]) -> Iterator[str]:
+def _entry(entry: Difference, shown: set[tuple[Layer, str]], details: Sequence[str]) -> Iterator[str]:
     """Yield an input that differs, with what the processes had of it in the same line, and what it explains.
 
     What stands below an earlier input, which may explain it too, is counted.
     """
     had = next((row for row in entry.resolved if row.knob == entry.knob), None)
     yield _difference(entry) + ("" if had is None else f"; the processes had {_values(had)}")
+    yield from (f"    {_short(line)}" for line in details)
     rows = [row for row in entry.resolved if row is not had]
     new = [row for row in rows if (row.layer, row.knob) not in shown]
     yield from (f"    {_difference(row)}" for row in new)

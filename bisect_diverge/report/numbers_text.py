@@ -19,9 +19,10 @@ PARTS = ("parameters", "gradients", "loss")
 """What the growth is told of; attributes of `StepDistance`."""
 
 
-def more_numbers(numbers: Numbers) -> Iterator[str]:
-    """Yield where the differing elements lie, how far most are apart, and what else happens to them."""
-    yield extent_sentence(numbers.extent)
+def more_numbers(numbers: Numbers, *, scalar: bool = False) -> Iterator[str]:
+    """Yield where the differing elements lie (unless there is one only), how far most are apart, and what else."""
+    if not scalar:
+        yield extent_sentence(numbers.extent)
     if numbers.ulp_percentiles and numbers.extent.layout is not Layout.ONE_ELEMENT:
         percents = ", ".join(f"{percent} % within {ulp} ULP" for percent, ulp in numbers.ulp_percentiles)
         yield percents

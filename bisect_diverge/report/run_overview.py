@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bisect_diverge.diff.endings import failure
 from bisect_diverge.model.address import PHASE_CODE, PHASES, Phase
 from bisect_diverge.model.elements import ELEMENT_TYPES
 from bisect_diverge.model.record import Flag
@@ -62,6 +63,8 @@ class RankOverview:
     """Bytes of tensors kept, each stored tensor counted once."""
     roots: dict[str, int]
     """Root modules to the number of different modules called in them."""
+    failure: str = ""
+    """What ended a script that did not reach its end, and in which step; empty: nothing that is known."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the overview as plain JSON values."""
@@ -121,6 +124,7 @@ def _rank(file: RunFile) -> RankOverview:
         kept_records=int(np.count_nonzero(events["offset"] >= 0)),
         kept_bytes=_kept_bytes(file),
         roots=_roots(file),
+        failure=failure(file),
     )
 
 

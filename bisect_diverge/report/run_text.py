@@ -40,14 +40,15 @@ def _rank(rank: RankOverview, *, several: bool) -> Iterator[str]:
     if several or rank.record.rank:
         yield f"rank {rank.record.rank} of {rank.record.world_size}"
     ended = "" if rank.status.exit_status is None else f", exit status {rank.status.exit_status}"
-    yield f"  state     {rank.status.state}{ended}"
+    yield f"  state     {rank.failure or f'{rank.status.state}{ended}'}"
     yield from _origin(rank.record)
     kept = f"{size(rank.kept_bytes)}: the tensors of {rank.kept_records} of {plural(rank.records, 'record')}"
     yield f"  records   {rank.records} in {plural(len(rank.steps), 'step')}"
     yield f"  kept      {kept}"
     yield f"  digest    {printable(rank.digest)}"
     roots = [f"{printable(root)} ({plural(count, 'module')})" for root, count in rank.roots.items()]
-    yield f"  roots     {', '.join(roots) or 'none was called'}"
+    none = "no module that --modules names was called" if rank.record.options.modules else "none was called"
+    yield f"  roots     {', '.join(roots) or none}"
     if rank.record.coverage:
         yield "  coverage"
         yield from (f"    {printable(line)}" for line in _coverage(rank.record.coverage))

@@ -50,7 +50,7 @@ def test_diverged_runs_end_with_1(runs: Path):
 
     assert (result.returncode, result.stderr) == (1, "")
     assert result.stdout.startswith("≠ the runs diverge at step 1, micro-batch 0, forward: output.0 of model:1")
-    assert result.stdout.endswith("next: bd walk a b\n")
+    assert result.stdout.endswith("next: bd walk a b\n")  # nothing around them differs: there is nothing to bisect
 
 
 def test_json_is_one_document_on_stdout(runs: Path):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bisect_diverge.model.address import Address, Phase
+from bisect_diverge.model.coverage import INSIDE_COMPILED
 from bisect_diverge.model.divergence import DivergenceKind, Side, Verdict
 from bisect_diverge.model.run import RecordOptions, RunRecord
 from tests.helpers.compare import compare_rows, first_address
@@ -50,7 +51,10 @@ def test_the_inside_of_a_compiled_module_is_opaque(tmp_path: Path):
     divergence = compare_rows(tmp_path, a, b).divergence
 
     assert divergence.verdict is Verdict.EQUAL
-    assert any("compiled region" in note and note.startswith("7 records") for note in divergence.notes)
+    assert any("shows no inside have" in note and note.startswith("7 records") for note in divergence.notes)
+    counted = RunRecord(coverage={INSIDE_COMPILED: 1})
+    notes = compare_rows(tmp_path / "counted", a, b, record=counted).divergence.notes
+    assert any("shows no inside (a compiled region) have" in note for note in notes)
 
 
 def test_a_compiled_submodule_is_opaque_too(tmp_path: Path):

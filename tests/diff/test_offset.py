@@ -46,6 +46,7 @@ def test_an_offset_is_proposed(tmp_path: Path):
 
     assert result.divergence.kind is DivergenceKind.INITIALIZATION
     assert any("--offset-b 2" in note for note in result.divergence.notes)
+    assert result.divergence.offset_b == result.divergence.to_json()["offset_b"] == 2
 
 
 def test_no_offset_is_proposed_for_another_initialization(tmp_path: Path):

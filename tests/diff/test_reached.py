@@ -215,7 +215,7 @@ CASES = {
         "seed",
         "r0/0/-/rng/-:#0:torch.cpu",
         DivergenceKind.RNG,
-        "no earlier state of that generator is recorded: it was seeded differently",
+        "no earlier state of that generator is recorded: it was seeded differently, or by nobody",
     ),
     "a draw": Case(
         "seed",

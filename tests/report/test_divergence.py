@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bisect_diverge.diff.notes import SAME_RUN
 from bisect_diverge.model.address import Address, Phase
 from bisect_diverge.model.divergence import (
     Compared,
@@ -21,8 +22,8 @@ from bisect_diverge.model.divergence import (
 from bisect_diverge.model.environment import Difference, Layer
 from bisect_diverge.numerics.signature import Signature
 from bisect_diverge.report.divergence_json import divergence_json
-from bisect_diverge.report.divergence_text import ENVIRONMENT_LINES, divergence_text
-from bisect_diverge.report.elements_text import HINTS
+from bisect_diverge.report.divergence_text import ENVIRONMENT_LINES, ENVIRONMENT_LINES_OF_TWO, divergence_text
+from bisect_diverge.report.elements_text import HINTS, looks
 from tests.helpers.elements import STATISTICS
 from tests.helpers.golden import check_golden
 
@@ -220,6 +221,43 @@ def test_equal_environments_are_said_to_be_so():
 def test_every_signature_has_a_hint():
     """A reader is told what each signature means."""
     assert set(HINTS) == set(map(str, Signature)) - {"equal"}
+
+
+def test_a_hint_says_that_the_code_differs_too():
+    """Whatever the elements look like, other code is the nearer cause."""
+    module = Difference(layer=Layer.SOURCE, knob="module:net.py", a="xxh3:1", b="xxh3:2")
+    tensor = replace(STATISTICS, signature="shorter-arithmetic", rounded_as="tf32")
+    found = replace(DIVERGED, tensor=tensor, environment=(replace(DIFFERENCES[0], resolved=(module,)),))
+
+    assert "the code differs too (module:net.py): look there first" in looks(found)
+    assert "code differs" not in looks(replace(found, environment=DIFFERENCES))
+
+
+def test_two_scripts_are_called_that_at_once():
+    """Right behind the headline, and of the long list of what differs only the begin is shown."""
+    program = Difference(layer=Layer.CONFIGURATION, knob="argv.program", a="train.py", b="aug.py")
+    many = [Difference(layer=Layer.HARDWARE, knob=f"K{n}", a="1", b="2") for n in range(30)]
+    lines = divergence_text(replace(DIVERGED, environment=(program, *many)), "a", "b").splitlines()
+
+    assert any("these are different scripts (train.py, aug.py)" in line for line in lines[1:3])
+    assert sum(line.lstrip().startswith("K") for line in lines) < ENVIRONMENT_LINES_OF_TWO
+
+
+def test_the_same_recording_is_said_in_the_first_line():
+    """Instead of an equality that proves nothing; the note is not repeated."""
+    text = divergence_text(replace(EQUAL, notes=(SAME_RUN,)), "a", "a")
+
+    assert text.startswith("= A and B are one and the same recording")
+    assert text.count("same recording") == 1
+
+
+def test_the_next_commands_have_the_options_that_they_need():
+    """An offset that is proposed, or was given, is part of both; other options are no options of a search."""
+    proposed = divergence_text(replace(DIVERGED, offset_b=3), "a", "b")
+    given = divergence_text(DIVERGED, "a", "b", options=("--ignore", "x", "--offset-b", "4"))
+
+    assert proposed.endswith("next: bd walk a b --offset-b 3\n      bd bisect a b --offset-b 3")
+    assert given.endswith("next: bd walk a b --ignore x --offset-b 4\n      bd bisect a b --offset-b 4")
 
 
 def test_a_long_environment_is_cut_and_says_so():

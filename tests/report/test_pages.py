@@ -10,6 +10,7 @@ import pytest
 
 from bisect_diverge.bisector.search import bisect
 from bisect_diverge.bisector.supposed import Effect, World
+from bisect_diverge.model.address import Address
 from bisect_diverge.model.divergence import Divergence
 from bisect_diverge.model.environment import Difference, Layer
 from bisect_diverge.model.findings import (
@@ -32,7 +33,7 @@ from bisect_diverge.report.bisection_table import trial_rows
 from bisect_diverge.report.bisection_text import bisection_text, verdict_sentence
 from bisect_diverge.report.divergence_html import divergence_html
 from bisect_diverge.report.divergence_markdown import divergence_markdown
-from bisect_diverge.report.divergence_text import divergence_text
+from bisect_diverge.report.divergence_text import divergence_text, facts
 from bisect_diverge.report.fold import WIDTH, fold
 from bisect_diverge.report.search_chart import search_chart
 from tests.helpers.golden import check_golden
@@ -357,7 +358,7 @@ def test_lines_fold_at_spaces_and_long_words_anywhere():
         replace(DIVERGED, first=replace(DIVERGED.first, site=name, module_type=name)), name, "b" * 100
     )
     lines = text.splitlines()
-    commands = [line for line in lines if line.startswith(("next: ", "  bbb", "  model"))]
+    commands = [line for line in lines if line.lstrip().startswith(("next: ", "bd ", "bbb", "model:"))]
 
     assert all(len(line) <= WIDTH or line in commands for line in lines)
     assert fold("  address   " + "x" * 100) == "  address   " + "x" * 68 + "\n" + " " * 12 + "x" * 32
@@ -404,3 +405,26 @@ def test_a_bisection_fits_the_columns_too():
 
     assert all(len(line) <= WIDTH for line in text.splitlines() if "aaaaa" not in line and "'" not in line)
     assert text.replace("\n", "").isprintable()
+
+
+def test_one_number_and_a_generator_have_no_place_in_a_tensor():
+    """Where elements lie says nothing of a tensor that has one, nor of the state of a generator."""
+    assert WHOLE.tensor is not None
+    assert WHOLE.numbers is not None
+    assert WHOLE.first is not None
+    one = replace(WHOLE.numbers, extent=Extent(layout=Layout.ONE_ELEMENT, touched=()), sign_flips=0)
+    scalar = replace(WHOLE, tensor=replace(WHOLE.tensor, numel=1, differing=1), numbers=one)
+    address = Address.parse("r0/0/-/rng/-:#0:torch.cpu")
+    generator = replace(WHOLE, first=replace(WHOLE.first, address=address))
+
+    assert dict(facts(WHOLE))["more"]
+    assert not dict(facts(scalar))["more"]
+    assert not dict(facts(generator))["more"]
+
+
+def test_a_row_stands_below_the_first_input_that_may_explain_it():
+    """The page does not repeat it below the others."""
+    inner = Difference(layer=Layer.SOURCE, knob="module:net.py", a="1", b="2")
+    rows = [Difference(layer=Layer.SOURCE, knob=f"file:{n}", a="1", b="2", resolved=(inner,)) for n in "ab"]
+
+    assert divergence_html(replace(WHOLE, environment=tuple(rows)), "a", "b").count("module:net.py") == 1

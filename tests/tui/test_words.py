@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from bisect_diverge.model.address import Address
-from bisect_diverge.model.divergence import Compared, Divergence, Verdict
+from bisect_diverge.model.divergence import Compared, Divergence, Place, Side, Verdict
 from bisect_diverge.model.record import Flag, TensorRecord
 from bisect_diverge.tui import states, words
 from bisect_diverge.tui.comparison import Comparison
@@ -252,3 +252,16 @@ def test_steps_without_partner_or_not_compared() -> None:
     odd = dict.fromkeys(range(126), states.IGNORED) | {126: states.ONLY_B}
 
     assert bar(FakeComparison(378, first=-1, states_at=odd), 80) == "·?="
+
+
+def test_the_verdict_says_why_a_record_without_inputs_is_an_origin() -> None:
+    """What is fed in from outside has no inputs that could be equal."""
+    first = Address.parse("r0/0/0/forward/model:#0:input.0")
+    place = Place(address=first, side=Side.BOTH, module_type="", site="")
+    reasons = {
+        "it is fed in from outside: no recorded tensor is known to have gone into it": "it is fed in from outside",
+        "its 1 input and everything recorded inside that call are equal": "its inputs are equal",
+    }
+    for reason, said in reasons.items():
+        found = Divergence(verdict=Verdict.DIVERGED, first=place, is_origin=True, origin_reason=reason)
+        assert verdict_bar.lines(found, 80)[1].startswith(f"  {said}")

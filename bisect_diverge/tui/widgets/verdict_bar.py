@@ -44,6 +44,10 @@ _STATE = {
 }
 
 
+_NO_INPUTS = ("it is fed in from outside", "it is a setting", "no earlier state", "its state before", "only ")
+"""How reasons begin of origins that are not told by their inputs."""
+
+
 def lines(divergence: Divergence, width: int) -> tuple[str, str]:
     """Return the verdict in two lines of at most `width` cells."""
     place = divergence.first
@@ -90,7 +94,7 @@ def _where(place: Place, width: int) -> str:
 def _facts(divergence: Divergence, place: Place) -> list[str]:
     """Return what is known of the first divergence, the most telling first."""
     origin = {
-        True: "its inputs are equal",
+        True: _begins(divergence.origin_reason),
         False: "its inputs differ too",
         None: "whether it starts here is undetermined",
     }[divergence.is_origin]
@@ -100,6 +104,11 @@ def _facts(divergence: Divergence, place: Place) -> list[str]:
     if divergence.tensor is None:
         return [origin, *kind, "no element statistics (only digests kept, or shapes differ)"]
     return [origin, *elements(divergence.tensor), *kind]
+
+
+def _begins(reason: str) -> str:
+    """Return why a record is an origin, in few words: where it has no inputs, what `bd diff` says of it."""
+    return reason.partition(":")[0].partition(",")[0] if reason.startswith(_NO_INPUTS) else "its inputs are equal"
 
 
 def elements(found: ElementStatistics) -> list[str]:
