@@ -22,7 +22,7 @@ help:  ## List these targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do \
 	  printf '%-14s%s\n' "$$target" "$$text"; done
 
-demo: $(READY)  ## Record three pairs of runs that differ in one thing each; show where they part, and why
+demo: $(READY)  ## Record four pairs of runs, of which three differ in one thing; show where they part, and why
 	@$(PY) scripts/demo.py $(ARGS)
 
 test: $(READY)  ## Run all tests (some minutes)

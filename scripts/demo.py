@@ -23,6 +23,8 @@ from typing import Any
 
 import click
 
+from bisect_diverge.cli.progress import UNRECORDED
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 SCRIPT = "sample_models/digits_cnn.py"
 BIN = Path(sys.prefix) / "bin"
@@ -202,6 +204,8 @@ def told_of(event: dict[str, Any]) -> str:
     """Return the line that stands for an event of a search; empty: none does."""
     if event["event"] == "note":
         return str(event["text"]).strip()
+    if event["event"] == "unrecorded":
+        return UNRECORDED.format(side=event["of"])
     if event["event"] != "finished":
         return ""
     trial = event["trial"]

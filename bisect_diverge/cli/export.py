@@ -39,9 +39,7 @@ def _steps(_context: click.Context, _parameter: click.Parameter, text: str | Non
     "--format",
     "form",
     type=click.Choice(["h5", "npz", "pt"]),
-    default="h5",
-    show_default=True,
-    help="One HDF5 file with a dataset for each tensor, or an archive for each rank and step.",
+    help="One HDF5 file with a dataset for each tensor, or an archive for each rank and step.  [as PATH ends, else h5]",
 )
 @click.option("--steps", callback=_steps, metavar="FIRST:END", help="Steps to export; END is not included.")
 @click.option("--modules", multiple=True, metavar="GLOB", help="Export records whose FQN or address matches.")
@@ -50,7 +48,7 @@ def command(
     run: str,
     *,
     out: Path | None,
-    form: str,
+    form: str | None,
     steps: tuple[int, int | None] | None,
     modules: tuple[str, ...],
     force: bool,
@@ -68,13 +66,34 @@ def command(
     from bisect_diverge.store.reader import Run
     from bisect_diverge.store.selection import Wanted
 
+    chosen, why = _form(out, form)
     with Run(run) as opened:
         name = opened.path.resolve()
-        target = out or Path(f"{name.stem if name.is_file() else name.name}{'.h5' if form == 'h5' else f'-{form}'}")
-        done = _FORMS[form](opened, target, Wanted(steps=steps, modules=modules), force)
-    click.echo(f"{done.path}: {done.tensors} tensors")
+        target = out or Path(f"{name.stem if name.is_file() else name.name}{'.h5' if chosen == 'h5' else f'-{chosen}'}")
+        done = _FORMS[chosen](opened, target, Wanted(steps=steps, modules=modules), force)
+    click.echo(f"{done.path}: {done.tensors} tensors{why}")
     if done.left_out:
         click.echo(f"bd: {done.left_out} more records have only a digest (or their tensor in the baseline)", err=True)
+
+
+def _form(out: Path | None, asked: str | None) -> tuple[str, str]:
+    """Return the form to write, and what is to be said of it.
+
+    Raises:
+        UsageError: if the name of the output says another form than --format.
+    """
+    from bisect_diverge.errors import UsageError
+
+    if out is None:
+        return asked or "h5", ""
+    named = _SUFFIXES.get(out.suffix.lower())
+    if named is None:
+        return asked or "h5", "" if asked else " (one HDF5 file; --format npz or pt writes archives)"
+    if asked not in (None, named):
+        raise UsageError(
+            f"{out} ends like {named}, and --format says {asked}", hint="leave one of them out, or make them agree"
+        )
+    return named, "" if named == "h5" else " (a directory with an archive for each rank and step)"
 
 
 def _h5(run: Run, out: Path, wanted: Wanted, force: bool) -> Exported:
@@ -97,3 +116,5 @@ def _pt(run: Run, out: Path, wanted: Wanted, force: bool) -> Exported:
 
 
 _FORMS = {"h5": _h5, "npz": _npz, "pt": _pt}
+_SUFFIXES = {".h5": "h5", ".hdf5": "h5", ".npz": "npz", ".pt": "pt"}
+"""Ends of names that say a form."""

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from bisect_diverge.model.trial import Bisection, Trial, Unit, Untested
 
 _STDERR = 2
+LONG_SECONDS = 20.0
+"""After a trial of this length the next one is announced where no line can be taken away again."""
+UNRECORDED = "running {side} unrecorded, to see whether recording changes it ..."
+"""What is said before a run without a recorder."""
 _LINES = 20
 """Lines of a trial's output that are told at a time; of more, the last."""
 _BLOCK = 65536
@@ -48,6 +52,7 @@ class Progress:
         self._before: dict[int, Any] = {}
         self._live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._shown = False
+        self._last_trial: Trial | None = None
 
     def __enter__(self) -> Progress:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -77,22 +82,28 @@ class Progress:
         click.echo(f"bd: {sentence}", err=True)
 
     def announce(self, swapped: frozenset[Unit]) -> None:
-        """Say what is running, where that line can be taken away again."""
+        """Say what is running: where that line can be taken away again, or after a trial that took long."""
+        last = self._last_trial
+        what = f"A{_with(swapped, values=self.values)}"
         if self._live:
             self._clear()
-            line = f"bd: running A{_with(swapped, values=self.values)} ..."
+            line = f"bd: running {what} ..."
             click.echo(line[: shutil.get_terminal_size().columns - 1], err=True, nl=False)  # one row can be taken away
             self._shown = True
+        elif last is not None and last.seconds > LONG_SECONDS:
+            which = "a trial" if self.jobs > 1 else f"trial {last.n + 1} of ~{max(self.of, last.n + 1)}"
+            click.echo(f"bd: {which} runs: {what}; the last one took {last.seconds:.0f} s", err=True)
 
     def observing(self, swapped: frozenset[Unit]) -> None:
         """Say that A, or B where something is swapped, runs without being recorded: that is no trial, and no line."""
-        self.say(f"running {_side(swapped)} unrecorded, to see whether recording changes it ...")
+        self.say(UNRECORDED.format(side=_side(swapped)))
 
     def on_trial(self, trial: Trial) -> None:
         """Say what came of a trial."""
         from bisect_diverge.report.bisection_table import trial_line
 
         self._clear()
+        self._last_trial = trial
         of = max(self.of, trial.n)
         left = f" · ~{of - trial.n} left" if of > trial.n else ""
         click.echo(f"bd: {trial_line(trial, f' of ~{of}', values=self.values)}{left}", err=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +14,9 @@ import click
 
 if TYPE_CHECKING:
     from bisect_diverge.store.reader import Run
+
+_KEEPS_US_OUT = r"-[A-Za-z]*[IE][A-Za-z]*"
+"""An option of Python with which it takes no notice of us."""
 
 
 @click.command(
@@ -114,7 +119,7 @@ def command(
     finally:
         (run / OUTSIDE).unlink(missing_ok=True)
     with suppress(BrokenPipeError):  # whatever became of our words, the status is the script's
-        _conclude(run, status, keep_data=keep_data)
+        _conclude(run, command, status, keep_data=keep_data)
     sys.exit(status)
 
 
@@ -135,19 +140,14 @@ def _progress(run: Path) -> str:
     return f"bd: recording · step {steps} · {rows:,} records"
 
 
-def _conclude(run: Path, status: int, *, keep_data: bool) -> None:
+def _conclude(run: Path, command: tuple[str, ...], status: int, *, keep_data: bool) -> None:
     """Say what was recorded, note the script's status in the files, and keep the code that no commit has."""
-    from bisect_diverge.record.api import HIDDEN, remove_run
+    from bisect_diverge.record.api import remove_run
 
     files = sorted(run.glob("rank-*.h5"))
     if not files:
         remove_run(run)
-        click.echo(
-            "bd: nothing was recorded: no process called a torch module\n"
-            "  (python -I and -E keep us out; forked children are not recorded;\n"
-            f"  {HIDDEN})",
-            err=True,
-        )
+        click.echo(_nothing(command, status), err=True)
         return
     from bisect_diverge.errors import RunError  # h5py takes a while, so only where it is needed
     from bisect_diverge.record.keep import keep_code
@@ -162,6 +162,24 @@ def _conclude(run: Path, status: int, *, keep_data: bool) -> None:
             click.echo(_summary(run, recorded, status), err=True)
     except RunError as error:
         click.echo(f"bd: {error}", err=True)
+
+
+def _nothing(command: tuple[str, ...], status: int) -> str:
+    """Return what is said of a run without records; what may have hidden them, only where no failure explains it."""
+    from bisect_diverge.record.api import HIDDEN
+
+    first = f"bd: nothing was recorded: no process called a torch module{_failure(status)}"
+    if status and not any(re.fullmatch(_KEEPS_US_OUT, word) for word in command):
+        return first
+    return f"{first}\n  (python -I and -E keep us out; forked children are not recorded;\n  {HIDDEN})"
+
+
+def _failure(status: int) -> str:
+    if status == 128 + signal.SIGINT:
+        return " (interrupted)"
+    with suppress(ValueError):
+        return f" (ended by {signal.Signals(status - 128).name})"
+    return f" (exit status {status})" if status else ""
 
 
 def _summary(run: Path, recorded: Run, status: int) -> str:

@@ -48,7 +48,9 @@ def command(command: tuple[str, ...], form: str, **options: Any) -> None:
 
     Records the command once, repeats it, then runs it again with one knob at a time at another value: threads, loader
     workers, instruction sets, precision, deterministic algorithms, fused optimizers, ... What a trial writes with
-    Python goes to a temporary directory; docs/trials.md lists what that does not cover.
+    Python goes to a temporary directory; docs/trials.md lists what that does not cover. The recording is a run like any
+    other: it goes to the end of the script, whatever --steps says, and what it writes is written; trials leave after
+    the last step.
 
     Exit status: 0 all was tried, 2 trouble with the input, 3 stopped before the end, 4 the run does not repeat itself,
     5 trials could not run.

@@ -180,6 +180,8 @@ class Root:
         """Whether it had a training pass since buffers were last recorded."""
         self.shown = False
         """Whether its parameters have been recorded: as initial ones, or where a window of steps begins."""
+        self.met: set[str] = set()
+        """FQNs of the modules and parameters that ``--modules`` was asked about; empty without it."""
         self._globs = globs
         self._infos: dict[int, ModuleInfo] = {}
         self._refs: dict[int, weakref.ref[Any]] = {}
@@ -240,6 +242,9 @@ class Root:
 
     def _scan(self, top: torch.nn.Module) -> None:
         for fqn, module in walk(top):
+            if self._globs:
+                own = (*module._parameters.keys(), *module._buffers.keys())  # a scripted module's can do no more
+                self.met |= {fqn, *(join(fqn, name) for name in own)}
             known = self._refs.get(id(module))
             if known is None or known() is not module:
                 self._infos[id(module)] = ModuleInfo(fqn, type(module).__name__, self.wants(fqn))
@@ -263,5 +268,7 @@ class Root:
             number += 1
             fqn = f"{base[:-1]}_{number})"
         info = self._infos[id(module)] = ModuleInfo(fqn, kind, self.wants(fqn))
+        if self._globs:
+            self.met.add(fqn)
         self._refs[id(module)] = weakref.ref(module)
         return info

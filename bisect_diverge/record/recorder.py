@@ -27,6 +27,7 @@ from bisect_diverge.record.device import DevicePath
 from bisect_diverge.record.device_rows import DeviceRows, Place
 from bisect_diverge.record.edges import Edges, Mark
 from bisect_diverge.record.generators import states
+from bisect_diverge.record.globs import unmatched
 from bisect_diverge.record.initial import FirstStates
 from bisect_diverge.record.inputs import read_inputs
 from bisect_diverge.record.leaving import leave_together
@@ -502,6 +503,7 @@ class Recorder:
             if state is None:  # at exit: an uncaught exception has been printed by now, and left its type here
                 state = State.INTERRUPTED if hasattr(sys, "last_type") else State.COMPLETE
             self._write_waiting()
+            self._tell_unmatched()
             if self.forcing is not None:
                 self.forcing.tell()
             if self._device.refused:
@@ -514,6 +516,17 @@ class Recorder:
             atexit.unregister(self.close)
             if self._writer.error is not None:
                 say(f"the recording is incomplete: {reason(self._writer.error)}")
+
+    def _tell_unmatched(self) -> None:
+        """Say which globs of ``--modules`` fit nothing; one rank says it for all, each keeps it."""
+        globs = self.settings.options.modules
+        if not globs or self.settings.trial is not None:
+            return
+        with contextlib.suppress(Exception):  # it imports, and a script may have left no path to import from
+            for sentence in unmatched(globs, {root.name: root.met for root in self.roots}):
+                self.notes.append(sentence)
+                if self._record.rank == 0 and not is_helper():
+                    say(sentence)
 
     def _last_record(self) -> RunRecord:
         """Return the run record with what is known only at the end."""

@@ -123,3 +123,22 @@ def test_two_values_of_one_knob_have_different_lines(capfd):
     unit = Unit(layer=Layer.HARDWARE, knob="threads.intra_op", a="2", b="1")
     progress.on_trial(Trial(n=1, base="a", swapped=(unit,), outcome=Outcome.A, seconds=1))
     assert "A + {threads.intra_op=1}" in capfd.readouterr().err
+
+
+def test_a_trial_is_announced_after_a_long_one(capfd):
+    """Where no line can be taken away, a log is told of what will take long again, and of nothing else."""
+    progress = Progress()
+    progress._live = False
+    progress.of = 7
+    unit = Unit(layer=Layer.HARDWARE, knob="threads.intra_op", a="2", b="1")
+    progress.announce(frozenset())
+    progress.on_trial(Trial(n=1, base="a", swapped=(), outcome=Outcome.A, seconds=19.9))
+    progress.announce(frozenset({unit}))
+    assert "runs:" not in capfd.readouterr().err
+    progress.on_trial(Trial(n=2, base="a", swapped=(), outcome=Outcome.A, seconds=48.2))
+    capfd.readouterr()
+    progress.announce(frozenset({unit}))
+    assert capfd.readouterr().err == "bd: trial 3 of ~7 runs: A + {threads.intra_op}; the last one took 48 s\n"
+    progress.jobs = 2
+    progress.announce(frozenset())
+    assert capfd.readouterr().err == "bd: a trial runs: A; the last one took 48 s\n"

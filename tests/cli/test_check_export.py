@@ -6,6 +6,7 @@ from pathlib import Path
 import h5py
 import pytest
 
+from bisect_diverge.cli.export import _form
 from tests.helpers.mutations import Ended, run_all
 from tests.helpers.runs import training_rows, write_run
 
@@ -40,6 +41,11 @@ def ended(folder: Path) -> dict[str, Ended]:
         "export a --steps 2 -o one.h5",
         "export a -o a --force",
         "export a --format npz -o bad",
+        "export a --steps 2 -o named.npz",
+        "export a --steps 2 -o named.HDF5",
+        "export a --format h5 -o other.npz",
+        "export a --format pt -o other.hdf5",
+        "export a --steps 2 -o named.bin",
     ]
     return {" ".join(one.command): one for one in run_all([command.split() for command in commands], folder)}
 
@@ -61,6 +67,11 @@ def ended(folder: Path) -> dict[str, Ended]:
         ("export a --steps 2 -o one.h5", 0, "one.h5: 22 tensors\n"),
         ("export a -o a --force", 2, "bd: a is, or holds, the run itself\n"),
         ("export a --format npz -o bad", 2, "not replaced\n  choose another place with -o"),
+        ("export a --steps 2 -o named.npz", 0, "named.npz: 22 tensors (a directory with an archive for each rank"),
+        ("export a --steps 2 -o named.HDF5", 0, "named.HDF5: 22 tensors\n"),
+        ("export a --format h5 -o other.npz", 2, "bd: other.npz ends like npz, and --format says h5\n"),
+        ("export a --format pt -o other.hdf5", 2, "bd: other.hdf5 ends like h5, and --format says pt\n"),
+        ("export a --steps 2 -o named.bin", 0, "named.bin: 22 tensors (one HDF5 file; --format npz or pt writes"),
     ],
 )
 def test_status_and_message(ended: dict[str, Ended], command: str, status: int, text: str):
@@ -80,4 +91,14 @@ def test_problems_as_json(ended: dict[str, Ended]):
 def test_only_whole_exports_are_there(ended: dict[str, Ended], folder: Path):
     """What failed left nothing."""
     assert ended
-    assert sorted(path.name for path in folder.iterdir()) == ["a", "a.h5", "bad", "one.h5", "out"]
+    named = ["named.HDF5", "named.bin", "named.npz"]
+    assert sorted(path.name for path in folder.iterdir()) == ["a", "a.h5", "bad", *named, "one.h5", "out"]
+
+
+def test_the_name_of_an_export_says_its_form(ended: dict[str, Ended], folder: Path):
+    """What is called like a form holds that form."""
+    assert ended
+    for file in ("named.HDF5", "named.bin"):
+        assert h5py.is_hdf5(folder / file)
+    assert [path.suffix for path in (folder / "named.npz").rglob("step-*")] == [".npz"]
+    assert _form(Path("named.PT"), None)[0] == "pt"

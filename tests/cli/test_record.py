@@ -233,6 +233,24 @@ def test_no_module_called(folder):
     assert not Path("run").exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "status", "said"),
+    [
+        (None, 2, " (exit status 2)"),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGINT)", 130, " (interrupted)"),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)", 143, " (ended by SIGTERM)"),
+    ],
+)
+def test_a_command_that_fails_before_it_trains(text, status, said, folder):
+    """Its own message is the last but one; what may hide a module call is not listed."""
+    name = script(folder, text) if text else "mistyped.py"
+    done = record([sys.executable, name], status=status)
+    first = f"bd: nothing was recorded: no process called a torch module{said}"
+    assert done.stderr.splitlines()[-1] == first
+    if text is None:
+        assert "can't open file" in done.stderr.splitlines()[-2]
+
+
 def test_files_of_the_script_in_the_run_directory(folder):
     """What the script saves in the directory of a run in which nothing was recorded stays there."""
     record([sys.executable, script(folder, "open('run/model.pt', 'w').write('precious')")])

@@ -57,3 +57,9 @@ def test_bad_input(tmp_path, words, message):
     done = bd("vary", *words, cwd=tmp_path, status=2)
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_help_says_how_far_the_recording_goes(tmp_path):
+    """``--steps`` ends trials, not the run that they are compared with."""
+    text = " ".join(bd("vary", "--help", cwd=tmp_path).stdout.split())
+    assert "it goes to the end of the script, whatever --steps says" in text

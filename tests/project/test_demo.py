@@ -3,11 +3,13 @@
 import os
 import pty
 import re
+import runpy
 import subprocess
 import sys
 
 import pytest
 
+from bisect_diverge.cli.progress import UNRECORDED
 from tests.helpers.command import REPOSITORY, run, surroundings
 
 DEMO = REPOSITORY / "scripts" / "demo.py"
@@ -28,6 +30,15 @@ def test_the_demo_ends_well(tmp_path):
     assert re.search(r"^3 bisections, \d+ s$", done.stdout, re.MULTILINE)
     assert done.stdout.count("$ bd bisect ") == 3
     assert done.stdout.rstrip().endswith(f"bd walk {tmp_path}/threads-2 {tmp_path}/threads-1")
+
+
+def test_the_demo_says_what_a_search_says(monkeypatch):
+    """Runs that are no trials are told of too; what has no line has none."""
+    monkeypatch.chdir(REPOSITORY)
+    told_of = runpy.run_path(str(DEMO), run_name="demo")["told_of"]
+    assert told_of({"event": "unrecorded", "of": "A"}) == UNRECORDED.format(side="A")
+    assert told_of({"event": "note", "text": "train.py has changed\n"}) == "train.py has changed"
+    assert told_of({"event": "started", "swapped": []}) == ""
 
 
 def test_the_demo_does_not_wait_without_a_terminal():

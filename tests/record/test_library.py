@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -19,6 +20,8 @@ from bisect_diverge.errors import OutputExistsError, UsageError
 from bisect_diverge.model.record import Flag
 from bisect_diverge.model.run import State
 from bisect_diverge.record.install import current
+from bisect_diverge.report.run_overview import run_overview
+from bisect_diverge.report.run_text import run_text
 from bisect_diverge.store.reader import Run
 from tests.record.support import addresses, mlp, recording, rows, train
 
@@ -294,6 +297,22 @@ def test_complete(tmp_path):
         assert run.first.record.argv == (str(tmp_path / "train.py"),)
         assert run.first.record.command == ()
         assert run.first.record.environment.settings
+
+
+def test_a_glob_that_fits_nothing(tmp_path, capfd):
+    """It is named with what is near it, once, and kept; a glob that fits a parameter only is none."""
+    with recording(tmp_path / "run", modules=["c1x", "2.weigh?"]):
+        model = nn.Sequential(OrderedDict([("c1", nn.Linear(4, 4)), ("c2", nn.Linear(4, 4)), ("2", nn.Linear(4, 2))]))
+        train(model, torch.randn(2, 4), steps=2)
+    sentence = "--modules 'c1x' matches no module of model; nearest: c1"
+    said = [line for line in capfd.readouterr().err.splitlines() if "--modules" in line]
+    assert len(said) == 1
+    assert said[0].startswith(f"bd: {sentence}")
+    with Run(tmp_path / "run") as run:
+        assert run.first.record.notes[0].startswith(sentence)
+        shown = run_text(run_overview(run))
+    assert "no module that --modules names was called" in shown
+    assert "none was called" not in shown
 
 
 def test_nothing_called(tmp_path, capfd):
