@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from bisect_diverge.bisector.bench import A, B, Flaky, Noisy, value_of
 from bisect_diverge.bisector.chain import without
-from bisect_diverge.bisector.noise import SAMPLE, advise, bound_of, horizon_of, what_follows
-from bisect_diverge.model.trial import BisectVerdict, Outcome
+from bisect_diverge.bisector.noise import ONLY_JUDGED, SAMPLE, advise, bound_of, horizon_of, what_follows
+from bisect_diverge.model.trial import IDENTICAL, BisectVerdict, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -142,9 +142,10 @@ def _take_back(state: State, name: str, swapped: tuple[Unit, ...], trials: list[
 def about_replays(state: State, verdict: BisectVerdict) -> Iterator[str]:
     """Yield how often A and B were replayed with their own bits, and what so many replays can say."""
     identical = []
+    up_to = " up to the horizon" if any(note.endswith(ONLY_JUDGED) for note in state.notes) else ""
     for name, record, trials in (("A", A, state.replays_of_a), ("B", B, state.replays_of_b)):
         if trials and {value_of(trial) for trial in trials} == {record}:
-            yield f"{name} {_how(trials)}: identical"
+            yield f"{name} {_how(trials)}{IDENTICAL}{up_to}"
             identical.append(len(trials))
     if identical and verdict is not BisectVerdict.NOT_REPEATABLE:
         m = min(identical)

@@ -26,6 +26,8 @@ HOW = {
     SAMPLE: "--confidence 95 searches by repeats: it tells a likely cause with that confidence, and proves none",
 }
 """Options of the command, and what they do."""
+ONLY_JUDGED = "only that is judged"
+"""So ends the note on a horizon before which the search judges."""
 NOT_RECORDED = "what differs was not recorded"
 NOT_HELD = "something that was not recorded has moved since"
 """What is supposed of a run that repeats itself; of one that does not, they mean nothing."""
@@ -58,7 +60,7 @@ def about_noise(state: State, swapped: tuple[Unit, ...], record: str, trials: li
         limited = bench.oracle.limit(differing)
         if limited is not None:
             bench.judge_by(limited)
-            state.notes.append(f"{name} does not repeat itself{horizon_of(differing)}; only that is judged")
+            state.notes.append(f"{name} does not repeat itself to the end{horizon_of(differing)}; {ONLY_JUDGED}")
             if value_of(bench.trial(())) == A and value_of(bench.trial(swapped)) == record:
                 state.replays_of_a = [bench.trial(())]
                 state.replays_of_b = []

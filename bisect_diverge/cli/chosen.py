@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import shlex
 from typing import TYPE_CHECKING
 
 from bisect_diverge.cli.options import near
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from bisect_diverge.model.environment import Layer
     from bisect_diverge.model.run import RunRecord
     from bisect_diverge.model.trial import Unit
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 
 FROM_B = "@B"
 """Value of a ``--set`` that stands for B's."""
+LIKE = 0.9
+"""How like a known name another one is that looks like a typo of it (`difflib`, 0 to 1)."""
 
 
 def unit_of(text: str, a: Run, b: Run | None, image_cmd: str) -> Unit:
@@ -41,6 +46,40 @@ def unit_of(text: str, a: Run, b: Run | None, image_cmd: str) -> Unit:
     if b is None:
         raise UsageError(f"--set {text}: {FROM_B} needs --b B")
     return _unit_of_b(Layer(layer), knob, a, b, image_cmd)
+
+
+def doubts(units: Iterable[Unit], a: Run, b: Run | None) -> tuple[list[str], list[str]]:
+    """Return what is wrong with the names of units, in words, and what is to be said of them beside that.
+
+    Any variable may be set on purpose: one that nobody knows is told, and doubted only where it looks like a typo.
+
+    Args:
+        units: What is to be changed.
+        a: The baseline.
+        b: The candidate, if there is one.
+    """
+    from bisect_diverge.environment.apply import is_variable
+    from bisect_diverge.environment.variables import layer_of, names
+    from bisect_diverge.model.environment import Layer
+    from bisect_diverge.trial.inputs import missing_key
+    from bisect_diverge.trial.oracle import merged_record
+
+    records = [merged_record(run) for run in (a, b) if run is not None]
+    settings = [setting for record in records for setting in record.environment.settings]
+    known = {*names(), *(s.knob for s in settings if is_variable(s.layer, s.knob))}
+    wrong, said = [], []
+    for unit in sorted(units, key=str):
+        if is_variable(unit.layer, unit.knob) and unit.knob not in known:
+            close = difflib.get_close_matches(unit.knob, sorted(known), 1, LIKE)
+            if close:
+                wrong.append(f"{unit} looks like a typo of {layer_of(close[0]) or unit.layer}.{close[0]}")
+            elif layer_of(unit.knob) is None:
+                said.append(f"neither a table nor a run knows {unit}: it is set for this trial")
+        missing = missing_key(records[0], unit.knob) if unit.layer is Layer.CONFIGURATION else None
+        if missing is not None and all(missing_key(record, unit.knob) for record in records):
+            file, key, there = missing
+            wrong.append(f"{file} has no key {key}{near([key], there)}")
+    return wrong, said
 
 
 def _check_source(layer: Layer, knob: str, value: str, a: Run) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bisect_diverge.cli.chosen import unit_of
+from bisect_diverge.cli.chosen import doubts, unit_of
 from bisect_diverge.cli.options import form_option, image_cmd_option, keep_trials_option
 from bisect_diverge.cli.output import make_folder, paint, put, put_text
 
@@ -66,7 +66,9 @@ def command(
         first = None if run_b is None else first_divergence(run_a, run_b, offset_b)
         make_folder(keep_trials)
         of_b = None if run_b is None else run_b.first.record
-        for said in filter(None, (version_note(run_a.first.record, of_b), changes(run_a))):
+        wrong, told = doubts(units, run_a, run_b)
+        told = [*told, *(f"{each}; it is set all the same" for each in wrong)]
+        for said in filter(None, (*told, version_note(run_a.first.record, of_b), changes(run_a))):
             click.echo(f"bd: {said}", err=True)
         options = TrialOptions(
             offset_b=offset_b,
@@ -80,5 +82,5 @@ def command(
     if form == "json":
         put(trial_json(trial))
     else:
-        put_text(trial_text(trial, with_b=b is not None, paint=paint()), whole_words=True)
+        put_text(trial_text(trial, with_b=b is not None, paint=paint(), doubts=wrong), whole_words=True)
     sys.exit(STATUS[str(trial.outcome)])

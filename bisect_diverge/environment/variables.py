@@ -54,6 +54,39 @@ EXCLUDED: tuple[Variable, ...] = (
 )
 """Variables that a prefix would allow, but that mean nothing or differ between any two runs."""
 
+USUAL = (
+    "OMP_NUM_THREADS",
+    "OMP_DYNAMIC",
+    "OMP_PROC_BIND",
+    "OMP_PLACES",
+    "OMP_SCHEDULE",
+    "OMP_WAIT_POLICY",
+    "OMP_THREAD_LIMIT",
+    "OMP_STACKSIZE",
+    "GOMP_CPU_AFFINITY",
+    "KMP_AFFINITY",
+    "KMP_BLOCKTIME",
+    "KMP_DETERMINISTIC_REDUCTION",
+    "ONEDNN_MAX_CPU_ISA",
+    "ONEDNN_DEFAULT_FPMATH_MODE",
+    "ONEDNN_VERBOSE",
+    "DNNL_MAX_CPU_ISA",
+    "NPY_DISABLE_CPU_FEATURES",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "NCCL_ALGO",
+    "NCCL_PROTO",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "TORCH_COMPILE_DISABLE",
+    "TORCHDYNAMO_DISABLE",
+    "TORCHINDUCTOR_MAX_AUTOTUNE",
+    "MALLOC_PERTURB_",
+    "MALLOC_ARENA_MAX",
+    "LC_ALL",
+)
+"""Names that patterns allow and that people set: what a misspelt one is told against."""
+
 LIVE = frozenset({"PYTHONPATH"})
 """Variables taken as they are now: the recorder changes them before the script starts and puts them back."""
 
@@ -76,6 +109,12 @@ def layer_of(name: str, extra_names: Sequence[str] = ()) -> Layer | None:
     if found is not None:
         return prefixes[found]
     return Layer.CONFIGURATION if named else None
+
+
+def names() -> list[str]:
+    """Return every name on the allow-list, and of its patterns those that are usual."""
+    exact = (row.pattern for rows in ALLOWED.values() for row in rows if not row.pattern.endswith("*"))
+    return [*exact, *USUAL]
 
 
 def is_excluded(name: str) -> bool:

@@ -26,13 +26,16 @@ class Unit:
     """Value in A; None where it is not set."""
     b: str | None
     """Value in B; None where it is not set."""
+    files: tuple[str, ...] = field(default=(), compare=False)
+    """Files in which the two sources differ, where it is a source and they are known."""
 
     def __str__(self) -> str:
         return f"{self.layer}.{self.knob}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the unit as plain JSON values."""
-        return {"layer": str(self.layer), "knob": self.knob, "a": self.a, "b": self.b}
+        row: dict[str, Any] = {"layer": str(self.layer), "knob": self.knob, "a": self.a, "b": self.b}
+        return row | ({"files": list(self.files)} if self.files else {})
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Unit:
@@ -41,7 +44,8 @@ class Unit:
         Raises:
             KeyError, ValueError: if it is none.
         """
-        return cls(layer=Layer(row["layer"]), knob=row["knob"], a=row["a"], b=row["b"])
+        files = tuple(row.get("files", ()))
+        return cls(layer=Layer(row["layer"]), knob=row["knob"], a=row["a"], b=row["b"], files=files)
 
 
 class Outcome(StrEnum):
@@ -262,6 +266,10 @@ LEFT_OUT = "left out by "
 """So begins the reason of a unit that was not tested because the user said so; it may well be swappable."""
 
 
+IDENTICAL = ": identical"
+"""So ends the note on replays of A, or of B, that have the bits of the record."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Untested:
     """A unit about which the search can say nothing, and why."""
@@ -307,7 +315,8 @@ class Bisection:
     remedies: tuple[str, ...] = ()
     """Options of `bd bisect` with which the same search may come further, the best first."""
     reason: str = ""
-    """Why nothing is proved, where the verdict is `INCONCLUSIVE`; mostly one of the notes."""
+    """Why nothing is proved, where the verdict is `INCONCLUSIVE`; mostly one of the notes. Where it is
+    `NOT_REPEATABLE`, what moves by itself, if that is known."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain JSON values."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bisect_diverge.environment.inputs import kept
 from bisect_diverge.environment.modules import MODULE
 from bisect_diverge.environment.secrets import MASKED
 from bisect_diverge.environment.seeds import FAMILIES, by_rank, calls_in, is_fresh, rank_of
 from bisect_diverge.model.environment import Layer
-from bisect_diverge.report.words import printable
+from bisect_diverge.report.words import in_files, printable
 from bisect_diverge.trial.loaded import LOADED
 
 if TYPE_CHECKING:
@@ -27,12 +29,13 @@ _SHORT = 12
 _FILE, _LISTING = "file:", "listing:"
 
 
-def fix_command(unit: Unit, whole: Unit | None = None) -> str:
+def fix_command(unit: Unit, whole: Unit | None = None, place: str = "") -> str:
     """Return what to do so that a unit has A's value: a command where there is one.
 
     Args:
         unit: The unit.
         whole: What it is part of.
+        place: A's directory; empty, or no directory here: what was kept in it is not known.
     """
     if unit.knob.startswith(_ARGUMENT):
         return _argument(unit.knob.removeprefix(_ARGUMENT), unit.a)
@@ -42,18 +45,18 @@ def fix_command(unit: Unit, whole: Unit | None = None) -> str:
         name = shlex.quote(unit.knob)
         return f"pip uninstall {name}" if unit.a is None else f"pip install {shlex.quote(f'{unit.knob}=={unit.a}')}"
     if unit.layer is Layer.SOURCE and not unit.knob.startswith(_FILE) and _COMMIT.fullmatch(unit.a or ""):
-        return f"git checkout {unit.a}"
-    return f"# {printable(_advice(unit, whole))}"
+        return f"git checkout {unit.a}" + (f"  # the change is{in_files(unit.files)}" if unit.files else "")
+    return f"# {printable(_advice(unit, whole, place))}"
 
 
-def _advice(unit: Unit, whole: Unit | None) -> str:
+def _advice(unit: Unit, whole: Unit | None, place: str) -> str:
     """Return what to do where there is no command for it."""
     if unit.layer is Layer.SOURCE:
-        return _source(unit)
+        return _source(unit, place)
     if unit.layer is Layer.CONFIGURATION and whole is not None and not whole.knob.startswith(_FILE):
         return _key(unit, whole.b)  # B has another file, whose name the setting gave
     if unit.layer in (Layer.DATASET, Layer.CONFIGURATION, Layer.FEATURES) and unit.knob.startswith((_FILE, _LISTING)):
-        return _input(unit)
+        return _input(unit, place)
     if unit.layer is Layer.SEEDS:
         return _seed(unit)
     return f"{unit.layer} {unit.knob}: " + ("not set" if unit.a is None else unit.a or '""')
@@ -72,23 +75,24 @@ def unit_name(unit: Unit, wholes: Iterable[Unit] = ()) -> str:
     return printable(f"{unit.knob}={unit.b}" if step else unit.knob)
 
 
-def _source(unit: Unit) -> str:
+def _source(unit: Unit, place: str) -> str:
     """Return what to do so that the source is A's again."""
     if unit.knob == LOADED or unit.knob.startswith(MODULE):
-        return _input(unit)
+        return _input(unit, place)
     name = unit.knob.removeprefix(_FILE)
     if name == unit.knob:
         commit, changes, _ = (unit.a or "A").partition(" with changes ")
-        return f"go back to {commit}" + (", and apply source.patch of A's directory to it" if changes else "")
+        back = f"go back to {commit}" + (", and apply source.patch of A's directory to it" if changes else "")
+        return back + (f"; the change is{in_files(unit.files)}" if unit.files else "")
     if unit.a is None:
         return f"take {name} away"
     if ":" in unit.a:
-        return _input(unit)
+        return _input(unit, place)
     blob = unit.a.rpartition(" ")[2][:_SHORT]
     return f"put A's {name} back: git's object {blob}, or made by source.patch of A's directory"
 
 
-def _input(unit: Unit) -> str:
+def _input(unit: Unit, place: str) -> str:
     """Return what to do about a file, a key of one, or a folder."""
     kind, _, name = unit.knob.partition(":")
     if not name:
@@ -100,7 +104,17 @@ def _input(unit: Unit) -> str:
         return _key(unit)
     if unit.a is None:
         return f"take {name} away"
-    return f"put A's {name} back; if it was kept, it is files/{unit.a.rpartition(':')[2]} in A's directory"
+    return f"put A's {name} back{_copy(unit.a, place)}"
+
+
+def _copy(value: str, place: str) -> str:
+    """Return whether there is a copy of a content in A's directory, as the end of a sentence."""
+    copy = f"files/{value.rpartition(':')[2]}"
+    if not place or not Path(place).is_dir():
+        return f"; if it was kept, it is {copy} in A's directory"
+    if kept(place, value) is None:
+        return "; no copy of it was kept in A's directory"
+    return f": it is {copy} in A's directory"
 
 
 def _key(unit: Unit, named: str | None = None) -> str:

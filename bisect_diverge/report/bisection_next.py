@@ -14,18 +14,23 @@ if TYPE_CHECKING:
     from bisect_diverge.model.trial import Bisection, Cause, Trial, Unit, Untested
 
 
-def fixes(bisection: Bisection) -> tuple[str, list[str]]:
-    """Return a title and what to do so that B has A's bits, as far as a trial has shown it; nothing if none has."""
+def fixes(bisection: Bisection, place: str = "") -> tuple[str, list[str]]:
+    """Return a title and what to do so that B has A's bits, as far as a trial has shown it; nothing if none has.
+
+    Args:
+        bisection: The result.
+        place: A's directory, if it is known.
+    """
     bisection = with_parts(bisection, apart_of(bisection))
     causes = [cause for cause in bisection.causes if cause.role not in {Role.MASKED, Role.STARTS}]
     causes = causes or [cause for cause in bisection.causes if cause.role is Role.STARTS]
     if bisection.verdict not in {BisectVerdict.CAUSE, BisectVerdict.LIKELY} or not causes:
         return "", []
     necessary = all(cause.necessary for cause in causes)
-    units = [unit for cause in causes for unit in cause.units] if necessary else _put_back(bisection, causes)
+    units = [unit for cause in causes for unit in cause.units] if necessary else _put_back(bisection)
     enough = enough_alone(causes[0], bisection) if len(causes) == 1 else {}
     whole = {part: unit for unit, parts in bisection.taken_apart for part in parts}
-    lines = list(dict.fromkeys(fix_command(unit, whole.get(unit)) for unit in enough or units))
+    lines = list(dict.fromkeys(fix_command(unit, whole.get(unit), place) for unit in enough or units))
     likely = "likely " if bisection.verdict is BisectVerdict.LIKELY else ""
     how_many = ", one of these is enough" if enough else ", all of these"
     return f"{likely}to make B like A{how_many * (len(lines) > 1)}", lines
@@ -44,10 +49,10 @@ def enough_alone(cause: Cause, bisection: Bisection) -> dict[Unit, Trial]:
     return {unit: trial for unit, trial in without.items() if trial is not None}
 
 
-def _put_back(bisection: Bisection, causes: Sequence[Cause]) -> list[Unit]:
+def _put_back(bisection: Bisection) -> list[Unit]:
     """Return the smallest set that a trial showed to give A when put back in B; empty if none but A itself did."""
     whole = whole_of(bisection)
-    blamed = {unit for cause in causes for unit in cause.units}
+    blamed = {unit for cause in bisection.causes for unit in cause.units}  # those that B covers have to go back too
     sets = [
         [unit for unit in whole if unit not in trial.swapped]
         for trial in bisection.trials

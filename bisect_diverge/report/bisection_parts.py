@@ -52,7 +52,7 @@ def repeat_commands(
         label_b: The candidate as the user named it.
         asked: Options of ``bd bisect`` that it was found with, each in one word.
     """
-    title, lines = fixes(bisection)
+    title, lines = fixes(bisection, label_a)
     out = [(title, printable(line)) for line in lines]
     outcomes = {trial.n: trial.outcome for trial in bisection.trials}
     for number, words in proving_commands(bisection, label_a, label_b, asked):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bisect_diverge.bisector.noise import ONLY_JUDGED
 from bisect_diverge.model.trial import BisectVerdict, Outcome, Role
 from bisect_diverge.report.bisection_apart import apart_of, whole_of, with_parts
 from bisect_diverge.report.bisection_next import enough_alone
@@ -36,18 +37,42 @@ def proofs(bisection: Bisection) -> Iterator[Proof]:
     trials = {trial.n: trial for trial in bisection.trials}
     several = len(bisection.causes) > 1
     for cause in bisection.causes:
-        title = acting_together(cause.units) if several or cause.role is Role.MASKED else ""
+        title = acting_together(cause.units, bisection.trials) if several or cause.role is Role.MASKED else ""
         shown = _proof(cause, bisection, trials) if bisection.sampling is None else likely_proof(cause, bisection)
         yield Proof(title=title, lines=tuple(shown))
     redundant = [cause for cause in bisection.causes if cause.role is Role.REDUNDANT]
     if len(redundant) > 1:
         lines = ("Either alone gives B; putting one back is not enough.", *_all_put_back(redundant, bisection))
         yield Proof(title="", lines=lines)
+    if bisection.causes and compared_to(bisection):
+        yield Proof(title="", lines=(f"compared{compared_to(bisection)}{_which_step(bisection)}",))
 
 
-def acting_together(units: Sequence[Unit]) -> str:
-    """Return units that act together, each with its two values."""
-    return " together with ".join(change(unit) for unit in units)
+def compared_to(bisection: Bisection) -> str:
+    """Return how far the bits of the trials were compared, as the end of a sentence; empty where nobody knows."""
+    steps = [trial.stopped_at_step for trial in bisection.trials if trial.stopped_at_step is not None]
+    if not steps:
+        return ""
+    horizon = any(note.endswith(ONLY_JUDGED) for note in bisection.notes)
+    return " up to the horizon" if horizon else f" up to step {max(steps)}"
+
+
+def _which_step(bisection: Bisection) -> str:
+    """Return what is special about the last step that was compared; empty where nothing is."""
+    last, first = compared_to(bisection), bisection.first
+    if first is None or not last.endswith(f" step {first.step + 1}"):
+        return ""
+    return ", the step after the first divergence"
+
+
+def acting_together(units: Sequence[Unit], trials: Sequence[Trial] = ()) -> str:
+    """Return units that make B together, each with its two values; "together" only where they may act on one another.
+
+    Args:
+        units: The units.
+        trials: What is known of each of them alone.
+    """
+    return (" and " if each_changes(units, trials) else " together with ").join(change(unit) for unit in units)
 
 
 def _all_put_back(causes: Sequence[Cause], bisection: Bisection) -> Iterator[str]:
@@ -64,7 +89,7 @@ def _proof(cause: Cause, bisection: Bisection, trials: dict[int, Trial]) -> Iter
         yield f"the divergence begins with this one ({_numbers(cause)}): there it gives B's bits, and A's before"
         return
     if cause.role is Role.MASKED:
-        yield f"also changes A ({_numbers(cause)}), but has no part in B: there it is covered"
+        yield f"also changes A ({_numbers(cause)}), but has no part in B{compared_to(bisection)}: there it is covered"
         return
     rows = [(_what(cause, trials[number]), trials[number]) for number in cause.proof]
     rows[1:1] = [("A with only the steps before it", trial) for trial in _before(cause, bisection.trials)]
@@ -123,12 +148,24 @@ def _bits(trial: Trial) -> str:
 
 def _together(cause: Cause, trials: Sequence[Trial]) -> str:
     """Return the sentence on units that act together: ``Neither alone: X = A, Y = A. Together = B.``."""
-    ends = {unit: _ends((unit,)) for unit in cause.units}
-    alone = {unit: t for unit, end in ends.items() for t in trials if _ends(t.swapped) == end}
+    alone = alone_in(cause.units, trials)
     seen = ", ".join(f"{assigned(unit)} = {_bits(alone[unit])}" for unit in cause.units if unit in alone)
+    if each_changes(cause.units, trials):
+        return f"Each of these changes A, and only all of them give B: {seen}."
     word = "Neither alone" if len(cause.units) == 2 else "None alone"
     together = next((_bits(t) for t in trials if _ends(t.swapped) == _ends(cause.units)), "B")
     return f"{word}{': ' * bool(seen)}{seen}. Together = {together}."
+
+
+def alone_in(units: Sequence[Unit], trials: Sequence[Trial]) -> dict[Unit, Trial]:
+    """Return those of some units that were swapped alone, each with that trial."""
+    return {unit: trial for unit in units for trial in trials if _ends(trial.swapped) == _ends((unit,))}
+
+
+def each_changes(units: Sequence[Unit], trials: Sequence[Trial]) -> bool:
+    """Whether each of several units alone changes A, as trials have shown: differences side by side, no interaction."""
+    alone = alone_in(units, trials)
+    return len(units) > 1 and all(unit in alone and alone[unit].outcome is Outcome.OTHER for unit in units)
 
 
 def _one_put_back(cause: Cause, bisection: Bisection) -> Iterator[str]:

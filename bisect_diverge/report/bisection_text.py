@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from bisect_diverge.environment.differences import principal
 from bisect_diverge.model.divergence import Side
 from bisect_diverge.model.trial import BisectVerdict, Observer, Role
+from bisect_diverge.report.bisection_apart import apart_of, with_parts
 from bisect_diverge.report.bisection_commands import search_command
 from bisect_diverge.report.bisection_next import fixes, is_left_out, next_lines, proving_commands
-from bisect_diverge.report.bisection_proof import acting_together, proofs
+from bisect_diverge.report.bisection_proof import acting_together, alone_in, compared_to, each_changes, proofs
 from bisect_diverge.report.bisection_table import table_lines
 from bisect_diverge.report.commands import command_line
 from bisect_diverge.report.elements_text import elements, looks
@@ -17,10 +18,10 @@ from bisect_diverge.report.likely_text import NOT_APART, how_sure
 from bisect_diverge.report.words import Paint, change, plain, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bisect_diverge.model.environment import Difference
-    from bisect_diverge.model.trial import Bisection, Cause, Unit, Untested
+    from bisect_diverge.model.trial import Bisection, Cause, Trial, Unit, Untested
 
 MOST_SET = 2
 """So many resolved values that moved with a cause are named in the verdict; of more, none."""
@@ -43,13 +44,13 @@ def bisection_text(
         *_proofs(bisection, paint),
         *(f"  {line}" for line in kind_lines(bisection)),
         *_recording(bisection),
-        *_units("innocent (tested)", bisection.innocent, paint),
+        *_units(f"innocent (tested){compared_to(bisection)}", bisection.innocent, paint),
         *_untested("no effect here: these were not tested", bisection.inert, paint),
         *_untested("not testable here", [row for row in bisection.untestable if not is_left_out(row)], paint),
         *_untested("not tested: left out", [row for row in bisection.untestable if is_left_out(row)], paint),
         *_notes(bisection, paint),
         *table_lines(bisection, paint),
-        *_fix(bisection, paint),
+        *_fix(bisection, label_a, paint),
         *_repeat(bisection, label_a, label_b, paint, asked),
         *next_lines(bisection, asked),
     ]
@@ -63,7 +64,8 @@ def verdict_sentence(bisection: Bisection, paint: Paint = plain) -> str:
     sets = [cause for cause in sets if cause.role is not Role.STARTS] or sets
     match bisection.verdict:
         case BisectVerdict.CAUSE:
-            joined = " or ".join(f"{acting_together(cause.units)}{_which_sets(cause)}" for cause in sets)
+            trials = with_parts(bisection, apart_of(bisection)).trials
+            joined = " or ".join(_named(cause, trials) for cause in sets)
             word = "starts" if sets[0].role is Role.STARTS else "cause"
             text = f"{word}: {joined}"
         case BisectVerdict.BY_ELIMINATION:
@@ -75,7 +77,8 @@ def verdict_sentence(bisection: Bisection, paint: Paint = plain) -> str:
             joined = " or ".join(acting_together(cause.units) for cause in sets)
             text = f"likely cause, not proved: {joined}; {how_sure(bisection.sampling)}"
         case BisectVerdict.NOT_REPEATABLE:
-            text = "the baseline does not repeat itself: nothing can be blamed"
+            why = f"A does not repeat itself: {printable(bisection.reason)}" if bisection.reason else ""
+            text = why or "the baseline does not repeat itself: nothing can be blamed"
         case _:
             suspects = "; suspected, not proved: " + " or ".join(acting_together(c.units) for c in sets) if sets else ""
             text = f"inconclusive: {_why(bisection)}{suspects}"
@@ -91,17 +94,44 @@ def _why(bisection: Bisection) -> str:
     return NOT_APART if not_apart else printable(bisection.reason) or open_
 
 
-def _which_sets(cause: Cause) -> str:
+def _named(cause: Cause, trials: Sequence[Trial]) -> str:
+    """Return the units of a cause, each with what it alone was seen to set, and behind them what they set together."""
+    alone = alone_in(cause.units, trials)
+    left = _which_moved(cause)
+    parts = []
+    for unit in cause.units:
+        mine = [row for row in left if len(cause.units) > 1 and _moved_by(row, alone) == [unit]]
+        left = [row for row in left if row not in mine]
+        parts.append(f"{change(unit)}{_which_sets(mine, cause, 'sets')}")
+    many = len(cause.units) > 1
+    word = " and " if each_changes(cause.units, trials) else " together with "
+    each = "; each of these changes A, and only all of them give B" if word == " and " else ""
+    return f"{word.join(parts)}{_which_sets(left, cause, 'together set' if many else 'sets')}{each}"
+
+
+def _moved_by(row: Difference, alone: Mapping[Unit, Trial]) -> list[Unit]:
+    """Return the units of which a trial without the others moved a resolved value as all of them do."""
+    same = (row.layer, row.knob, row.b)
+    return [u for u, trial in alone.items() if same in [(d.layer, d.knob, d.b) for d in trial.consequences]]
+
+
+def _which_moved(cause: Cause) -> list[Difference]:
     """Return the other end of a cause: the values of other layers that it moved, where they are few.
 
     Of values that move along with others (all threads with torch's own) the first is named.
     """
+    named = list(principal(_moved(cause)))
+    return named if len(named) <= MOST_SET else []
+
+
+def _moved(cause: Cause) -> list[Difference]:
     own = {unit.layer for unit in cause.units}
-    rows = [row for row in cause.consequences if row.layer not in own and row.a is not None and row.b is not None]
-    named = list(principal(rows))
-    if not named or len(named) > MOST_SET:
-        return ""
-    return f", which sets {' and '.join(change(row) + _in_workers(row, rows) for row in named)}"
+    return [row for row in cause.consequences if row.layer not in own and row.a is not None and row.b is not None]
+
+
+def _which_sets(named: Sequence[Difference], cause: Cause, verb: str) -> str:
+    rows = _moved(cause)
+    return f", which {verb} {' and '.join(change(row) + _in_workers(row, rows) for row in named)}" if named else ""
 
 
 def _in_workers(row: Difference, rows: Sequence[Difference]) -> str:
@@ -159,8 +189,8 @@ def _notes(bisection: Bisection, paint: Paint) -> Iterator[str]:
         yield from (f"  {note}" for note in notes)
 
 
-def _fix(bisection: Bisection, paint: Paint) -> Iterator[str]:
-    title, lines = fixes(bisection)
+def _fix(bisection: Bisection, label_a: str, paint: Paint) -> Iterator[str]:
+    title, lines = fixes(bisection, label_a)
     if lines:
         yield paint(title, "title")
         yield from (f"  {line}" for line in lines)

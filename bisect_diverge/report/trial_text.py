@@ -9,7 +9,7 @@ from bisect_diverge.model.trial import Outcome
 from bisect_diverge.report.words import Paint, moment, place, plain, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from bisect_diverge.model.address import Address
     from bisect_diverge.model.trial import Trial
@@ -18,32 +18,59 @@ LONGEST = 60
 """Characters of a value that are shown."""
 
 _SENTENCES = {
-    Outcome.A: "A's bits: this change makes no difference",
-    Outcome.B: "B's bits: this change makes B out of A",
-    Outcome.OTHER: "neither A's bits nor B's",
-    Outcome.SKIP: "it did not run",
-    Outcome.FLAKY: "it does not repeat itself",
+    Outcome.A: ("A's bits", ": this change makes no difference"),
+    Outcome.B: ("B's bits", ": this change makes B out of A"),
+    Outcome.OTHER: ("neither A's bits nor B's", ""),
+    Outcome.SKIP: ("it did not run", ""),
+    Outcome.FLAKY: ("it does not repeat itself", ""),
 }
+"""Whose bits, and what follows; how far they were compared stands between."""
 
 
-def trial_text(trial: Trial, *, with_b: bool, paint: Paint = plain) -> str:
+def trial_text(trial: Trial, *, with_b: bool, paint: Paint = plain, doubts: Sequence[str] = ()) -> str:
     """Return a trial as text, without a line end.
 
     Args:
         trial: The trial.
         with_b: It was compared with B as well.
         paint: Gives headings and the outcome a look.
+        doubts: What is wrong with the names that were to be changed, in words; as long as the bits are A's, nothing
+            shows that such a change was read by anybody.
     """
-    sentence = _SENTENCES[trial.outcome]
-    if trial.outcome is Outcome.OTHER and not with_b:
-        sentence = "not A's bits"
-    if trial.outcome is Outcome.A and not trial.swapped:
-        sentence = "A's bits: A repeats itself"
+    untested = _untested(trial, doubts)
+    sentence = untested or _sentence(trial, with_b)
     if trial.reason:
         sentence += f": {printable(trial.reason)}"
-    return "\n".join(
-        (paint(sentence, "good" if trial.outcome in (Outcome.A, Outcome.B) else "bad"), *_details(trial, with_b, paint))
-    )
+    good = trial.outcome in (Outcome.A, Outcome.B) and not untested
+    return "\n".join((paint(sentence, "good" if good else "bad"), *_details(trial, with_b, paint)))
+
+
+def _sentence(trial: Trial, with_b: bool) -> str:
+    """Return whose bits a trial has, up to where they were compared, and what follows."""
+    bits, follows = _SENTENCES[trial.outcome]
+    if trial.outcome is Outcome.OTHER and not with_b:
+        bits = "not A's bits"
+    if trial.outcome is Outcome.A and not trial.swapped:
+        follows = ": A repeats itself"
+    ended = f"{_up_to(trial)}, where it ended" if follows and _up_to(trial) else ""
+    return f"{bits}{ended}{follows}"
+
+
+def _untested(trial: Trial, doubts: Sequence[str]) -> str:
+    """Return that nothing was tested, and why; empty where something was."""
+    if trial.outcome is not Outcome.A or not trial.swapped:
+        return ""
+    if doubts:
+        why = "; ".join(doubts)
+    elif set(trial.swapped) <= set(trial.inert):
+        why = f"{', '.join(map(str, trial.swapped))} did not move"
+    else:
+        return ""
+    return printable(f"nothing was tested: {why}; the bits are A's{_up_to(trial)}")
+
+
+def _up_to(trial: Trial) -> str:
+    return "" if trial.stopped_at_step is None else f" up to step {trial.stopped_at_step}"
 
 
 def _details(trial: Trial, with_b: bool, paint: Paint) -> Iterator[str]:

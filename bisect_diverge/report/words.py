@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ LONGEST = 60
 """Characters of a setting's value that are shown."""
 FEWEST = 3
 """Entries that a long value has at least if it is a list."""
+MOST_FILES = 3
+"""Files of a source that are named."""
 SHORT_HASH = 12
 """Characters of a hash that are shown."""
 _HASH = re.compile(r"\b[0-9a-f]{32,}\b")
@@ -55,7 +57,15 @@ def change(row: Unit | Difference) -> str:
     Of long lists only what differs is shown: ``kernels numpy.cpu_features: -X86_V3 -X86_V4``.
     """
     values = entries(row.a, row.b, LONGEST) or f"{setting(row.a)} -> {setting(row.b)}"
-    return printable(f"{row.layer} {row.knob}: {values}")
+    return printable(f"{row.layer} {row.knob}: {values}{in_files(getattr(row, 'files', ()))}")
+
+
+def in_files(names: Sequence[str]) -> str:
+    """Return which files a change is in, as the end of a sentence: `` in a.py, b.py and 2 more``; empty: not known."""
+    if not names:
+        return ""
+    more = len(names) - MOST_FILES
+    return f" in {', '.join(names[:MOST_FILES])}{f' and {more} more' if more > 0 else ''}"
 
 
 def entries(a: str | None, b: str | None, longest: int) -> str:

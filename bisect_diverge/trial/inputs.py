@@ -170,6 +170,30 @@ def shown(change: Change, value: object) -> str | None:
     return MASKED if any(is_secret(str(part), plain) for part in change.path) else text
 
 
+def missing_key(record: RunRecord, knob: str) -> tuple[str, str, list[str]] | None:
+    """Return the file, the key that a knob means but the file does not have, and those that it has; None: it is there.
+
+    None also where the knob means no key, or where the file is gone or has no keys.
+
+    Args:
+        record: A run that has read the file.
+        knob: ``file:NAME:KEY``.
+    """
+    name, key = split_key(record, knob)
+    row = rows(record, FILE).get(path_of(record.cwd, name)) if key else None
+    text = None if row is None else text_of(record, name, row.value)
+    names = [] if text is None else list(_names(parse(text, Path(name).suffix.lower())))
+    return (name, key, names) if names and key not in names else None
+
+
+def _names(tree: object, above: str = "") -> Iterator[str]:
+    """Yield the name of everything in a tree, of branches too."""
+    entries = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, child in entries:
+        yield f"{above}{key}"
+        yield from _names(child, f"{above}{key}.")
+
+
 def _changes(a: RunRecord, b: RunRecord, unit: Unit) -> Iterator[Change]:
     name = unit.knob.removeprefix(FILE)
     text_a, text_b = text_of(a, name, unit.a), text_of(b, name, unit.b)

@@ -130,7 +130,7 @@ def _is_file(path: Path) -> bool:
 
 def configuration_key(swapped: Iterable[Unit], repeat: int) -> str:
     """Return what names a configuration."""
-    rows = sorted(json.dumps(unit.to_json(), sort_keys=True) for unit in swapped)
+    rows = sorted(json.dumps(replace(unit, files=()).to_json(), sort_keys=True) for unit in swapped)
     return hashlib.blake2b(json.dumps([rows, repeat]).encode(), digest_size=12).hexdigest()
 
 

@@ -422,7 +422,7 @@ class Trials:
     def observe(self, swapped: frozenset[Unit]) -> Observation:
         """Return the parameters after the last step, unrecorded and recorded; nothing of it is remembered."""
         if self._pair.horizon is not None:
-            return Observation(reason=f"A repeats itself up to {self._pair.horizon.address} only")
+            return Observation(reason=f"only what lies before {self._pair.horizon.address} is judged")
         self._controls.add(swapped)
         if swapped not in self._recorded:
             self._made(swapped)

@@ -27,6 +27,7 @@ from bisect_diverge.trial.sources import NONE, Sources, requested
 if TYPE_CHECKING:
     from bisect_diverge.model.environment import Difference
     from bisect_diverge.model.run import RunRecord
+    from bisect_diverge.trial.sources import State
 
 FILES = "files"
 """Knob of all differing files of scripts that are in no repository."""
@@ -174,8 +175,9 @@ def _of_commits(a: RunRecord, b: RunRecord, differing: Sequence[Difference]) -> 
     try:
         with opened(a, b) as sources:
             first, last = sources.states[0], sources.states[-1]
-            unit = Unit(layer=Layer.SOURCE, knob=knob, a=first.name, b=last.name)
-            found = (unit,) if sources.differing(first, last) else ()
+            files = _names_of(sources, first, last)
+            unit = Unit(layer=Layer.SOURCE, knob=knob, a=first.name, b=last.name, files=files)
+            found = (unit,) if files else ()
             unknown = [(sources.name_of(path), reason) for path, reason in sources.unknown().items()]
             return (*found, *(Untested(unit=_file(name, None, None), reason=reason) for name, reason in unknown))
     except CannotBuildError as error:
@@ -198,7 +200,7 @@ def _of_files(a: RunRecord, b: RunRecord, differing: Sequence[Difference]) -> tu
     if len(files) < 2:
         return tuple(_file(name, *values) for name, values in files.items())
     texts = [_together(side) for side in zip(*files.values(), strict=True)]
-    return (Unit(layer=Layer.SOURCE, knob=FILES, a=texts[0], b=texts[1]),)
+    return (Unit(layer=Layer.SOURCE, knob=FILES, a=texts[0], b=texts[1], files=tuple(sorted(files))),)
 
 
 def _of_loaded(a: RunRecord, b: RunRecord, *, is_known: bool) -> tuple[Unit | Untested, ...]:
@@ -267,9 +269,15 @@ def _steps(sources: Sources, knob: str, first: int, last: int) -> Iterator[Unit]
     begin = sources.states[first]
     for number in range(first + 1, last + 1):
         state = sources.states[number]
-        if number == last or sources.differing(begin, state):
-            yield Unit(layer=Layer.SOURCE, knob=knob, a=begin.name, b=state.name)
+        files = _names_of(sources, begin, state)
+        if number == last or files:
+            yield Unit(layer=Layer.SOURCE, knob=knob, a=begin.name, b=state.name, files=files)
             begin = state
+
+
+def _names_of(sources: Sources, one: State, other: State) -> tuple[str, ...]:
+    """Return the names of the files in which two states differ."""
+    return tuple(sorted(map(sources.name_of, sources.differing(one, other))))
 
 
 def _plain(difference: Difference) -> Unit:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bisect_diverge.environment.seeds import FAMILIES, FRESH, INITIAL, rank_of
 from bisect_diverge.model.environment import Layer
-from bisect_diverge.model.trial import BisectVerdict, Outcome
+from bisect_diverge.model.trial import IDENTICAL, BisectVerdict, Outcome
 from bisect_diverge.trial.swap_seed import CALL, stands_alone
 
 if TYPE_CHECKING:
@@ -34,12 +34,33 @@ def with_unseeded(bisection: Bisection, moving: Sequence[str] = ()) -> Bisection
         bisection,
         verdict=BisectVerdict.NOT_REPEATABLE,
         causes=(),
-        notes=(*map(_said, units), *_proof(bisection, units), *bisection.notes),
+        notes=(*map(_said, units), *_proof(bisection, units), *map(_as_held, bisection.notes)),
+        reason="; ".join(map(_short, units)),
     )
 
 
 def _moves_by_itself(unit: Unit, moving: Sequence[str]) -> bool:
     return unit.layer is Layer.SEEDS and (stands_alone(unit) or rank_of(unit.knob.partition(CALL)[0])[0] in moving)
+
+
+def _as_held(note: str) -> str:
+    """Return a note; of replays that agree, with the reason why they do."""
+    agree = note.startswith(("A ", "B ")) and note.endswith(IDENTICAL)
+    held = "only since the trials hold the first states and seeds that were recorded"
+    return f"{note}, {held}" if agree else note
+
+
+def _short(unit: Unit) -> str:
+    """Return what moves by itself and what to do about it, in few words."""
+    if unit.knob.startswith(INITIAL):
+        family, rank = rank_of(unit.knob.removeprefix(INITIAL))
+        where = "" if rank is None else f" on rank {rank}"
+        generator = f"{family}.random" if family == "numpy" else family
+        return (
+            f"nobody seeds {generator}{where} (each process begins with another state); call {FAMILIES[family][0]}(...)"
+        )
+    setter = unit.knob.partition(CALL)[0]
+    return f"{setter} gets another seed each time; give it a fixed one"
 
 
 def _said(unit: Unit) -> str:

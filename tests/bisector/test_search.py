@@ -229,7 +229,9 @@ def test_divergence_before_the_horizon() -> None:
     assert result.verdict is BisectVerdict.CAUSE
     assert result.causes[0].units == (CAUSE,)
     assert list(oracle.differing) == [at(7), at(5)]
+    assert "A does not repeat itself to the end; the horizon is" in notes(result)
     assert "only that is judged" in notes(result)
+    assert result.notes[:2] == tuple(f"{side} replayed 2 times: identical up to the horizon" for side in "AB")
 
 
 def test_noise_in_mixed_configurations() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bisect_diverge.bisector.noise import ONLY_JUDGED
 from bisect_diverge.bisector.search import bisect
 from bisect_diverge.bisector.supposed import Effect, World
 from bisect_diverge.model.address import Address, Phase
@@ -18,8 +19,10 @@ from bisect_diverge.model.trial import (
     Bisection,
     BisectVerdict,
     Budget,
+    Cause,
     Observer,
     Outcome,
+    Role,
     SearchOptions,
     Trial,
     Unit,
@@ -263,3 +266,42 @@ def test_the_reason_of_a_skipped_trial_stands_below_it() -> None:
     assert lines[at + 1].startswith("     the recorded command ended with status 1: ModuleNotFoundError")
     assert all(line.split()[-1] in ("ModuleNotFoundError", "...") for line in lines[at + 1 : at + 5])
     assert max(map(len, lines)) <= 80
+
+
+def test_how_far_was_compared_is_said() -> None:
+    """Next to the proof once, of what is innocent, and of what B covers; with a horizon, that."""
+    found = CASES["one_cause"]()
+    found = replace(found, trials=tuple(replace(trial, stopped_at_step=1) for trial in found.trials))
+    text = bisection_text(found, "a", "b")
+    assert text.count("compared up to step 1, the step after the first divergence") == 1
+    assert "innocent (tested) up to step 1" in text
+    limited = bisection_text(replace(found, notes=(f"x; {ONLY_JUDGED}",)), "a", "b")
+    assert "compared up to the horizon\n" in limited
+    unit = found.innocent[0]
+    covered = replace(found.causes[0], units=(unit,), role=Role.MASKED, sufficient=False, necessary=False)
+    text = bisection_text(replace(found, causes=(*found.causes, covered)), "a", "b")
+    assert "but has no part in B up to step 1: there it is covered" in text
+
+
+def test_what_is_covered_in_b_goes_back_too() -> None:
+    """Where the cause alone put back shows the covered unit, all of both make A again."""
+    trials = (
+        Trial(n=1, base="a", swapped=(), outcome=Outcome.A),
+        Trial(n=2, base="a", swapped=(WORKERS, RATE), outcome=Outcome.B),
+        Trial(n=3, base="a", swapped=(WORKERS,), outcome=Outcome.B),
+        Trial(n=4, base="a", swapped=(RATE,), outcome=Outcome.OTHER),
+        Trial(n=5, base="a", swapped=(WORKERS, RATE), outcome=Outcome.B),
+    )
+    cause = Cause(units=(WORKERS,), role=Role.CAUSE, sufficient=True, necessary=False, same_divergence=True, proof=(3,))
+    covered = replace(cause, units=(RATE,), role=Role.MASKED, sufficient=False, proof=(4,))
+    found = Bisection(verdict=BisectVerdict.CAUSE, causes=(cause, covered), trials=trials)
+    text = bisection_text(found, "a", "b")
+    assert "to make B like A, all of these\n  # give the argument --workers 0\n  # give the argument --lr 0.1" in text
+
+
+def test_what_moves_by_itself_is_in_the_first_sentence() -> None:
+    """An unseeded generator is the answer, and no note among others."""
+    found = Bisection(verdict=BisectVerdict.NOT_REPEATABLE, reason="nobody seeds numpy.random; call x(...)")
+    assert bisection_text(found, "a", "b").startswith(
+        "A does not repeat itself: nobody seeds numpy.random; call x(...)"
+    )

@@ -1,10 +1,15 @@
 """What a report says is to be done about a cause."""
 
+from dataclasses import replace
+
 import pytest
 
+from bisect_diverge.environment.hashing import hash_bytes
 from bisect_diverge.model.environment import Layer
 from bisect_diverge.model.trial import Unit
 from bisect_diverge.report.bisection_commands import fix_command
+from bisect_diverge.report.words import change
+from bisect_diverge.trial.journal import configuration_key
 
 
 @pytest.mark.parametrize(
@@ -82,3 +87,26 @@ def test_a_key_of_another_file():
     same = Unit(layer=Layer.CONFIGURATION, knob="file:a.yaml", a="xxh3:ab", b="xxh3:cd")
     assert fix_command(key, flag) == "# in b.yaml: train.lr = 0.1"
     assert fix_command(key, same) == fix_command(key) == "# in a.yaml: train.lr = 0.1"
+
+
+def test_the_files_of_a_source_are_named():
+    """In what differs and in what to do; of many the first three."""
+    unit = Unit(layer=Layer.SOURCE, knob="commit", a="1f3c9e", b="77aa01", files=("net.py",))
+    assert change(unit) == "source commit: 1f3c9e -> 77aa01 in net.py"
+    assert fix_command(unit) == "git checkout 1f3c9e  # the change is in net.py"
+    many = replace(unit, a="1f3c9e with changes 12", files=tuple("abcde"))
+    assert fix_command(many).endswith("source.patch of A's directory to it; the change is in a, b, c and 2 more")
+    assert configuration_key([unit], 0) == configuration_key([replace(unit, files=())], 0)
+
+
+def test_whether_a_copy_was_kept_is_looked_up(tmp_path):
+    """In A's directory, where that is here."""
+    value = hash_bytes(b"1")
+    unit = Unit(layer=Layer.DATASET, knob="file:d.bin", a=value, b="xxh3:cd")
+    gone = fix_command(unit, place=str(tmp_path / "gone"))
+    assert gone.startswith("# put A's d.bin back; if it was kept, it is files/")
+    assert fix_command(unit, place=str(tmp_path)) == "# put A's d.bin back; no copy of it was kept in A's directory"
+    copy = tmp_path / "files" / value.rpartition(":")[2]
+    copy.parent.mkdir()
+    copy.write_bytes(b"1")
+    assert fix_command(unit, place=str(tmp_path)) == f"# put A's d.bin back: it is files/{copy.name} in A's directory"

@@ -114,6 +114,7 @@ def test_comparisons(reading: Reading) -> None:
         stretch=Stretch(inside="m", module_type="M", after="a", before="b", site="x.py:1"),
         batches=Batches(relation=BatchRelation.OTHER, sentence="none is shared", samples_a=1, samples_b=2, shared=0),
         compared=replace(WHOLE.compared, unreadable=1),
+        offset_b=2,
     )
     for divergence in (*RESULTS.values(), everything):
         reading.document("diff", divergence.to_json())
@@ -132,6 +133,11 @@ def test_bisections(reading: Reading) -> None:
     measured = (noisy, *whole.trials[1:])
     reading.document("bisect", replace(whole, trials=measured, divergence=WHOLE, sampling=sampling).to_json())
     reading.document("bisect --plan", plan_json(PLAN))
+    source = Unit(layer=Layer.SOURCE, knob="commit", a="1f3c9e", b="77aa01", files=("net.py",))
+    untested = (Untested(unit=source, reason="no"),)
+    named = replace(whole, innocent=(source,), untestable=untested, taken_apart=((source, (source,)),))
+    reading.document("bisect", named.to_json())
+    reading.document("bisect --plan", plan_json(replace(PLAN, units=(source,), ways=["source"])))
 
 
 def test_trials_and_variations(reading: Reading) -> None:

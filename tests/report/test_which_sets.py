@@ -3,7 +3,7 @@
 import pytest
 
 from bisect_diverge.model.environment import Difference, Layer
-from bisect_diverge.model.trial import Bisection, BisectVerdict, Cause, Role, Unit
+from bisect_diverge.model.trial import Bisection, BisectVerdict, Cause, Outcome, Role, Trial, Unit
 from bisect_diverge.report.bisection_text import bisection_text
 
 
@@ -74,3 +74,57 @@ def test_both_ends_are_named(knob, consequences, expected):
     _, _, sets = text.partition(", which sets ")
     assert sets.startswith(expected)
     assert bool(sets) == bool(expected)
+
+
+FLAG = Unit(layer=Layer.CONFIGURATION, knob="argv.--fast", a=None, b="")
+DATA = Unit(layer=Layer.DATASET, knob="file:data.csv", a="1", b="2")
+
+
+@pytest.mark.parametrize(
+    ("of_flag", "of_data", "expected"),
+    [
+        (
+            (Outcome.OTHER, THREADS),
+            (Outcome.OTHER, []),
+            (
+                'configuration argv.--fast: (not set) -> "", which sets hardware threads.intra_op: 2 -> 1 and dataset '
+                "file:data.csv: 1 -> 2; each of these changes A, and only all of them give B"
+            ),
+        ),
+        (
+            (Outcome.A, []),
+            (Outcome.OTHER, THREADS),
+            (
+                'configuration argv.--fast: (not set) -> "" together with dataset file:data.csv: 1 -> 2, which sets '
+                "hardware threads.intra_op: 2 -> 1"
+            ),
+        ),
+        (
+            (Outcome.A, []),
+            (Outcome.A, []),
+            (
+                'configuration argv.--fast: (not set) -> "" together with dataset file:data.csv: 1 -> 2, which '
+                "together set hardware threads.intra_op: 2 -> 1"
+            ),
+        ),
+    ],
+)
+def test_what_is_set_stands_behind_the_unit_that_sets_it(of_flag, of_data, expected):
+    """As far as a trial of one unit alone has shown it; and what each alone changes is no interaction."""
+    units = (FLAG, DATA)
+    rows = [((), Outcome.A, []), (units, Outcome.B, THREADS), ((FLAG,), *of_flag), ((DATA,), *of_data)]
+    trials = [
+        Trial(n=n, base="a", swapped=swapped, outcome=outcome, consequences=tuple(moved))
+        for n, (swapped, outcome, moved) in enumerate(rows, 1)
+    ]
+    cause = Cause(
+        units=units,
+        role=Role.PARTNERS,
+        sufficient=True,
+        necessary=True,
+        same_divergence=True,
+        consequences=tuple(THREADS),
+        proof=(2, 1),
+    )
+    found = Bisection(verdict=BisectVerdict.CAUSE, causes=(cause,), trials=tuple(trials))
+    assert bisection_text(found, "a", "b").splitlines()[0] == f"cause: {expected}"

@@ -91,4 +91,4 @@ def test_whole_steps_where_that_is_enough_else_rows(runs, noise, last_step, by_r
     assert limited.last_step == last_step
     assert (limited.pair.horizon is not None) == by_rows
     if by_rows:
-        assert "up to r0/1/" in limited.observe(frozenset()).reason
+        assert "only what lies before r0/1/" in limited.observe(frozenset()).reason

@@ -83,7 +83,10 @@ def test_the_source_is_one_unit_of_commits_and_files(project):
     (unit,) = units_of(a, b).units[-1:]
     assert (unit.layer, unit.knob, unit.a) == (Layer.SOURCE, "commit", a.environment.settings[1].value[:12])
     assert " with changes " in unit.b
+    assert unit.files == ("extra.py", "gone.py", "net.py", "other.py")
+    assert Unit.from_json(unit.to_json()).files == unit.files
     steps = parts_of(a, b, unit)
+    assert steps[0].files == ("net.py",)
     assert [step.knob for step in steps] == ["commit"] * 3
     assert [step.a for step in steps[1:]] == [step.b for step in steps[:-1]] == [middle, steps[1].b]
     assert (steps[0].a, steps[-1].b) == (unit.a, unit.b)

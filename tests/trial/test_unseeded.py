@@ -1,5 +1,7 @@
 """Where two runs differ in nothing but seeds that nobody gave, no setting is to blame."""
 
+from dataclasses import replace
+
 import pytest
 
 from bisect_diverge.model.environment import Layer
@@ -33,9 +35,20 @@ def test_a_run_that_nobody_seeded_does_not_repeat_itself(units, setters):
     assert (found.verdict, found.causes) == (BisectVerdict.NOT_REPEATABLE, ())
     for note, setter in zip(found.notes, setters, strict=False):
         assert setter in note
+        assert setter in found.reason
     assert "(trial 1)" in found.notes[-2]
     assert "(trial 2)" in found.notes[-2]
     assert found.notes[-1] == "what was said"
+
+
+def test_the_first_state_is_told_in_few_words():
+    """With why its replays are identical all the same."""
+    found = with_unseeded(
+        replace(proved(replace(UNSEEDED, knob="initial-state.numpy")), notes=("A replayed: identical",))
+    )
+    words = "nobody seeds numpy.random (each process begins with another state); call numpy.random.seed(...)"
+    assert found.reason == words
+    assert found.notes[-1].startswith("A replayed: identical, only since the trials hold the first states")
 
 
 @pytest.mark.parametrize("units", [(GIVEN,), (FLAG,), (FLAG, UNSEEDED), ()])
