@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bisect_diverge.environment import blas
-from bisect_diverge.environment.knobs import Knob, Variable, call, loaded, setting
+from bisect_diverge.environment.knobs import Knob, Variable, call, loaded, setting, setting_of_all
 from bisect_diverge.model.environment import Layer
 
 if TYPE_CHECKING:
@@ -142,8 +142,7 @@ def device_setting(name: str, weights: Iterable[Any]) -> tuple[Setting, ...]:
         name: Root of the model.
         weights: Its parameters.
     """
-    value = " and ".join(sorted({str(weight.device) for weight in weights}))
-    return (setting(Layer.HARDWARE, f"model.{name}.device", value, resolved=True),) if value else ()
+    return setting_of_all(Layer.HARDWARE, f"model.{name}.device", (weight.device for weight in weights))
 
 
 def loader_setting(

@@ -16,6 +16,7 @@ from bisect_diverge.environment.knobs import (
     loaded,
     name_of_callable,
     setting,
+    setting_of_all,
 )
 from bisect_diverge.model.environment import Layer
 
@@ -275,8 +276,7 @@ def layout_setting(name: str, weights: Iterable[Any]) -> tuple[Setting, ...]:
         for w in weights
         if w.dim() == 4 and min(w.shape[1], w.shape[2] * w.shape[3]) > 1  # of others both orders are one
     }
-    value = " and ".join(sorted(found))
-    return (setting(Layer.KERNELS, f"model.{name}.layout", value, resolved=True),) if value else ()
+    return setting_of_all(Layer.KERNELS, f"model.{name}.layout", found)
 
 
 def dtype_setting(name: str, weights: Iterable[Any]) -> tuple[Setting, ...]:
@@ -286,8 +286,7 @@ def dtype_setting(name: str, weights: Iterable[Any]) -> tuple[Setting, ...]:
         name: Root of the model.
         weights: Its parameters.
     """
-    value = " and ".join(sorted({str(weight.dtype) for weight in weights}))
-    return (setting(Layer.KERNELS, f"model.{name}.dtype", value, resolved=True),) if value else ()
+    return setting_of_all(Layer.KERNELS, f"model.{name}.dtype", (weight.dtype for weight in weights))
 
 
 COMPILE_KNOBS = {"backend": "inductor", "mode": "default", "dynamic": "None", "options": "None"}

@@ -89,6 +89,12 @@ def setting(layer: Layer, knob: str, value: object, *, resolved: bool) -> Settin
     return Setting(layer=layer, knob=as_text(knob), value=MASKED if masked else text, resolved=resolved, masked=masked)
 
 
+def setting_of_all(layer: Layer, knob: str, values: Iterable[object]) -> tuple[Setting, ...]:
+    """Return one resolved setting of what several things have: each value once, sorted; none where there is nothing."""
+    text = " and ".join(sorted({str(value) for value in values}))
+    return (setting(layer, knob, text, resolved=True),) if text else ()
+
+
 def name_of_callable(function: object) -> str:
     """Return the name by which a function or callable object is found again, never where it lies in memory.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bisect_diverge.environment.inputs import FILE, LARGEST_COPY
 from bisect_diverge.environment.secrets import mask_data
 from bisect_diverge.model.trial import Unit
-from bisect_diverge.report.words import plural, printable
+from bisect_diverge.report.words import plural, printable, whole
 from bisect_diverge.trial.inputs import HASH, content, file_in, keys_of, path_of, text_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _inside(a: RunRecord, b: RunRecord, row: Difference) -> Iterator[str]:
     keys = keys_of(a, b, Unit(layer=row.layer, knob=row.knob, a=row.a, b=row.b))
     for key in keys[:KEYS]:
         bare = key.knob.removeprefix(f"{row.knob}:")
-        yield printable(f"{bare}: {_value(key.a)} -> {_value(key.b)}")
+        yield printable(f"{bare}: {whole(key.a)} -> {whole(key.b)}")
     if len(keys) > KEYS:
         yield f"... {plural(len(keys) - KEYS, 'more key')}"
 
@@ -65,10 +65,6 @@ def _is_small(record: RunRecord, name: str, value: str | None) -> bool:
         return place is not None and Path(place).stat().st_size <= LARGEST_COPY
     except OSError:
         return False
-
-
-def _value(value: str | None) -> str:
-    return "(not set)" if value is None else value
 
 
 def _lines(a: str | None, b: str | None) -> Iterator[str]:
