@@ -124,7 +124,7 @@ def command(a: str, b: str, only: tuple[str, ...], skip: tuple[str, ...], form: 
     does not cover.
 
     Exit status: 0 cause proved, 1 nothing differs, 2 trouble with the input (A's command fails now, say),
-    3 inconclusive, 4 A does not repeat itself, 5 no trial with B's values could run.
+    3 inconclusive or only likely, 4 A does not repeat itself, 5 no trial with B's values could run.
 
     \b
     bd bisect runs/a runs/b --plan
